@@ -1,0 +1,47 @@
+# One word sets up and runs, one word checks. `make help` lists them.
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_STAMP := $(VENV)/.ready-run
+DEV_STAMP := $(VENV)/.ready-dev
+COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --custom-compile-command "make lock" $(UPGRADE)
+
+.DEFAULT_GOAL := help
+.PHONY: help try setup test lint format types imports licences wheel-test lock check clean
+
+help: ## List the words this file knows
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+try: $(RUN_STAMP) ## Set up what a user needs and talk to the bot in this terminal
+	$(BIN)/pilothouse try
+
+setup: $(DEV_STAMP) ## Set up what a developer needs
+
+test: $(DEV_STAMP) ## Run every test
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: $(DEV_STAMP) ## Rules and layout
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(DEV_STAMP) ## Repair what `lint` can repair by itself
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(DEV_STAMP) ## Strict types
+	$(BIN)/pyright
+
+imports: $(DEV_STAMP) ## Who may import whom
+	$(BIN)/lint-imports
+
+# The lock files are the pins; pyproject.toml holds only the ranges. The development lock is solved
+# first and binds the other two, so that one version of a package serves everybody.
+# `make lock UPGRADE=--upgrade` moves to the newest releases that are at least a week old.
+lock: $(DEV_STAMP) ## Solve the requirements again and write the lock files
+	$(COMPILE) --group dev --output-file requirements-dev.lock
+	$(COMPILE) --constraint requirements-dev.lock --output-file requirements.lock
+	$(COMPILE) --only-group build --constraint requirements-dev.lock --output-file requirements-bootstrap.lock
+
+clean: ## Remove the environment and everything built
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
