@@ -9,14 +9,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, cast
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from runtime.errors import ToolError
 from runtime.protocol.approvals import Action
 from runtime.protocol.context import JsonValue, ToolCall
+
+if TYPE_CHECKING:  # pydantic costs most of what an import of the runtime may cost; only typed functions need it
+    from pydantic import BaseModel
 
 JsonSchema: TypeAlias = Mapping[str, JsonValue]
 Approval: TypeAlias = Literal["never", "policy", "always"]
@@ -119,8 +121,12 @@ class Tool(ABC):
         """The arguments, checked and with defaults filled in; ToolError says what is wrong with them."""
         if not isinstance(self.parameters, type):
             return _validate_by_schema(self.parameters, call)
+        from pydantic import ValidationError
+
         try:
-            return cast("Mapping[str, JsonValue]", self.parameters.model_validate(dict(call.arguments)).model_dump(mode="json"))
+            return cast(
+                "Mapping[str, JsonValue]", self.parameters.model_validate(dict(call.arguments)).model_dump(mode="json")
+            )
         except ValidationError as error:
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"]) or "arguments"
@@ -129,7 +135,9 @@ class Tool(ABC):
 
 def schema_hash(tool: Tool) -> str:
     """Short hash of name, description and schema: a tool that changed is another tool."""
-    material = msgspec.json.encode([tool.name, tool.description, msgspec.to_builtins(tool.schema())], order="deterministic")
+    material = msgspec.json.encode(
+        [tool.name, tool.description, msgspec.to_builtins(tool.schema())], order="deterministic"
+    )
     return hashlib.sha256(material).hexdigest()[:16]
 
 
@@ -165,6 +173,8 @@ class FunctionTool(Tool):
 
 
 def _model_of(function: Callable[..., Any]) -> type[BaseModel]:
+    from pydantic import ConfigDict, create_model
+
     fields: dict[str, Any] = {}
     hints = inspect.get_annotations(function, eval_str=True)
     for name, parameter in inspect.signature(function).parameters.items():
