@@ -55,7 +55,7 @@ def licence_of(distribution: metadata.Distribution) -> str:
     """The SPDX expression of a distribution, from the best of the places where it may stand."""
     about: dict[str, Any] = distribution.metadata.json
     if "license_expression" in about:
-        return about["license_expression"]
+        return str(about["license_expression"])
     if about["name"] in READ_FROM_FILE:
         return licence_from_file(distribution)
     if first_line := about.get("license", "").strip().partition("\n")[0].strip():
