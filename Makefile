@@ -43,7 +43,7 @@ types: $(DEV_STAMP) ## Strict types
 	$(BIN)/pyright
 
 imports: $(DEV_STAMP) ## Who may import whom
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 licences: $(DEV_STAMP) ## What the locked requirements are licensed under
 	$(BIN)/python -m pytest -q tests/architecture/test_licences.py
