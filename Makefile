@@ -11,6 +11,11 @@ LOCKS := pyproject.toml requirements-bootstrap.lock scripts/set-up
 
 export PYTHON
 
+# A checkout that was moved is set up again: the scripts in it name the place they were made for.
+ifneq ($(shell cat $(RUN_STAMP) 2>/dev/null),$(CURDIR))
+$(shell rm -f $(RUN_STAMP) $(DEV_STAMP))
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help try setup test lint format types imports licences wheel-test lock check clean
 
