@@ -41,7 +41,8 @@ def used_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Each outside name a module uses, as (dotted name, line).
 
     Imports are resolved: `from time import time as now` followed by `now` gives `time.time`. A builtin
-    that is called gives `builtins.<name>`, and a method of an object whose type is not known `?.<name>`.
+    that is called gives `builtins.<name>`, and a method of an object whose type is not known `?.<name>`. A call
+    without arguments gives `<name>()` as well.
     """
     aliases = import_aliases(tree)
     for node in ast.walk(tree):
@@ -56,6 +57,8 @@ def used_names(tree: ast.Module) -> Iterator[tuple[str, int]]:
                 yield aliases[name], node.lineno
             case ast.Call(func=ast.Name(id=name)) if name not in aliases:
                 yield f"builtins.{name}", node.lineno
+            case ast.Call(func=function, args=[], keywords=[]) if name := dotted_name(function, aliases):
+                yield f"{name}()", node.lineno
             case _:
                 pass
 

@@ -58,7 +58,8 @@ def licence_of(distribution: metadata.Distribution) -> str:
         return str(about["license_expression"])
     if about["name"] in READ_FROM_FILE:
         return licence_from_file(distribution)
-    if first_line := about.get("license", "").strip().partition("\n")[0].strip():
+    words: str = about.get("license", "")
+    if first_line := words.strip().partition("\n")[0].strip():
         return SPELLINGS.get(first_line, first_line)
     classifiers: list[str] = about.get("classifier", [])
     names = [line.rpartition(" :: ")[2] for line in classifiers if line.startswith("License")]

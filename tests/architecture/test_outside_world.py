@@ -50,8 +50,9 @@ READS_CLOCK_OR_CHANCE = (
     "time.gmtime",
     "time.sleep",
     "asyncio.sleep",
-    "random",
-    "random.*",
+    # `random.Random` may be named, as the type of a source that is handed in, but not made without a seed.
+    "random.[!R]*",
+    "random.Random()",
     "secrets.token_*",
     "secrets.choice",
     "secrets.rand*",
@@ -69,6 +70,7 @@ READS_ENVIRONMENT = ("os.environ", "os.environ.*", "os.environb*", "os.getenv*")
 MAY_START_PROGRAMS: dict[str, str] = {}
 MAY_READ_CLOCK_OR_CHANCE: dict[str, str] = {
     "runtime/clock.py": "the one system clock, handed to everybody else",
+    "runtime/config.py": "the default source of ids, replaced by tests like the clock",
     "adapters/emulators/clock.py": "the platforms' own clock, real in `pilothouse try` and by hand in tests",
 }
 MAY_READ_ENVIRONMENT: dict[str, str] = {}
@@ -102,6 +104,9 @@ SPELLINGS = [
     ("from time import monotonic as m\nm()", READS_CLOCK_OR_CHANCE),
     ("import asyncio\nasync def f(): await asyncio.sleep(1)", READS_CLOCK_OR_CHANCE),
     ("from random import random", READS_CLOCK_OR_CHANCE),
+    ("import random as r\nr.shuffle([])", READS_CLOCK_OR_CHANCE),
+    ("from random import Random\nsource = Random()", READS_CLOCK_OR_CHANCE),
+    ("from random import SystemRandom", READS_CLOCK_OR_CHANCE),
     ("import uuid\nfactory = uuid.uuid4", READS_CLOCK_OR_CHANCE),
     ("import secrets\nsecrets.token_hex()", READS_CLOCK_OR_CHANCE),
     ("import os\nos.environ.get('HOME')", READS_ENVIRONMENT),
@@ -118,8 +123,9 @@ def test_every_spelling_is_seen(source: str, patterns: tuple[str, ...]) -> None:
 INNOCENT = """
 import os, secrets, asyncio
 from datetime import datetime, timedelta
+from random import Random
 from runtime.clock import Clock
-async def f(clock: Clock, executor, left: bytes, right: bytes):
+async def f(clock: Clock, chance: Random, executor, left: bytes, right: bytes):
     await clock.sleep(1)
     executor.exec(datetime.fromtimestamp(clock.now_ms() / 1000))
     secrets.compare_digest(left, right)
