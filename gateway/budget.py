@@ -1,0 +1,155 @@
+"""How often we may speak: token buckets per chat and per platform, shared by sends, edits and typing.
+
+Nothing here waits. A caller asks how long it has to wait, waits, asks again, and takes. Instants and waits are
+milliseconds. Less urgent work leaves a reserve, so that progress never starves an answer, nor an answer an approval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from adapters.contract import Capabilities, Place
+
+MAX_CHATS = 4096
+"""Chats that are remembered at most; a chat with nothing to remember is forgotten first."""
+
+BURST = 3.0
+"""Messages that a chat takes at once. Telegram asks for one a second and allows "short bursts" above it."""
+
+PLATFORM_PER_SECOND = 30.0
+"""Telegram's limit over all chats of one bot; Slack's and Discord's are per method or route and answer with 429."""
+
+
+class Priority(IntEnum):
+    """Who goes first: approval, stop and failure; then answers; then everything that a later state replaces."""
+
+    CONTROL = 0
+    ANSWER = 1
+    PROGRESS = 2
+
+
+_CHAT_RESERVE = {Priority.CONTROL: 0.0, Priority.ANSWER: 0.0, Priority.PROGRESS: 1.0}
+_SHARE_RESERVE = {Priority.CONTROL: 0.0, Priority.ANSWER: 0.1, Priority.PROGRESS: 0.3}
+
+
+@dataclass(slots=True)
+class Bucket:
+    """Tokens that come back at `rate` per second, up to `capacity`."""
+
+    rate: float
+    capacity: float
+    level: float
+    at_ms: int
+
+    @classmethod
+    def full(cls, rate: float, capacity: float, now_ms: int) -> Bucket:
+        """A bucket of which nothing was taken."""
+        return cls(rate, capacity, capacity, now_ms)
+
+    def settle(self, now_ms: int) -> float:
+        """The level now. A clock that went back changes nothing."""
+        if now_ms > self.at_ms:
+            self.level = min(self.capacity, self.level + self.rate * (now_ms - self.at_ms) / 1000)
+        self.at_ms = now_ms
+        return self.level
+
+    def wait_ms(self, now_ms: int, reserve: float) -> int:
+        """How long until one token can be taken with `reserve` left over."""
+        missing = min(1.0 + reserve, self.capacity) - self.settle(now_ms)
+        return 0 if missing <= 1e-9 else math.ceil(missing / self.rate * 1000)
+
+    def take(self, now_ms: int) -> None:
+        """Take one token, also where none is left: the debt is waited for."""
+        self.level = self.settle(now_ms) - 1.0
+
+
+@dataclass(slots=True)
+class _Chat:
+    burst: Bucket
+    minute: Bucket
+    banned_until_ms: int = 0
+    next_edit_ms: int = 0
+
+    def idle(self, now_ms: int) -> bool:
+        full = self.burst.settle(now_ms) >= self.burst.capacity and self.minute.settle(now_ms) >= self.minute.capacity
+        return full and now_ms >= self.banned_until_ms and now_ms >= self.next_edit_ms
+
+
+class Budget:
+    """The budget of one account on one platform."""
+
+    def __init__(self, capabilities: Capabilities, now_ms: Callable[[], int]) -> None:
+        self._capabilities = capabilities
+        self._now_ms = now_ms
+        self._all = Bucket.full(PLATFORM_PER_SECOND, PLATFORM_PER_SECOND, now_ms())
+        self._out_until_ms = 0
+        self._chats: OrderedDict[str, _Chat] = OrderedDict()
+
+    def wait_ms(self, place: Place, priority: Priority, *, live_edit: bool = False) -> int:
+        """How long until this may go out; 0 means now. During a ban nothing may, whatever its priority.
+
+        `live_edit`: an edit of a running card, which also keeps the platform's interval between edits.
+        """
+        now = self._now_ms()
+        chat = self._chat(place.chat, now)
+        share = _SHARE_RESERVE[priority]
+        waits = (
+            self._out_until_ms - now,
+            chat.banned_until_ms - now,
+            chat.next_edit_ms - now if live_edit else 0,
+            self._all.wait_ms(now, share * self._all.capacity),
+            chat.burst.wait_ms(now, _CHAT_RESERVE[priority]),
+            chat.minute.wait_ms(now, share * chat.minute.capacity),
+        )
+        return max(0, *waits)
+
+    def take(self, place: Place, *, live_edit: bool = False) -> None:
+        """One request goes out now."""
+        now = self._now_ms()
+        chat = self._chat(place.chat, now)
+        self._all.take(now)
+        chat.burst.take(now)
+        chat.minute.take(now)
+        if live_edit:
+            chat.next_edit_ms = now + round(self._capabilities.edit_interval * 1000)
+
+    def ban(self, place: Place, until_ms: int) -> None:
+        """The platform asked for patience: nothing goes to this chat before `until_ms`."""
+        chat = self._chat(place.chat, self._now_ms())
+        chat.banned_until_ms = max(chat.banned_until_ms, until_ms)
+
+    def out_of_order(self, until_ms: int) -> None:
+        """The platform cannot be reached: nothing goes to any chat before `until_ms`."""
+        self._out_until_ms = max(self._out_until_ms, until_ms)
+
+    def in_order(self) -> None:
+        """The platform was reached."""
+        self._out_until_ms = 0
+
+    def _chat(self, name: str, now_ms: int) -> _Chat:
+        chat = self._chats.get(name)
+        if chat is None:
+            chat = self._chats[name] = self._fresh(now_ms)
+            self._forget_idle(now_ms)
+        self._chats.move_to_end(name)
+        return chat
+
+    def _fresh(self, now_ms: int) -> _Chat:
+        per_second, per_minute = self._capabilities.sends_per_second, self._capabilities.sends_per_minute
+        return _Chat(
+            burst=Bucket.full(per_second, max(BURST, per_second), now_ms),
+            minute=Bucket.full(per_minute / 60, max(BURST, float(per_minute)), now_ms),
+        )
+
+    def _forget_idle(self, now_ms: int) -> None:
+        if len(self._chats) <= MAX_CHATS:
+            return
+        name, chat = next(iter(self._chats.items()))
+        if chat.idle(now_ms):
+            del self._chats[name]
+        else:
+            self._chats.move_to_end(name)

@@ -1,0 +1,410 @@
+"""Outgoing parts: `planned → sending → sent | unknown | failed`, each a row before it is sent.
+
+A row is unique on (source, surface, part), so that planning twice is planning once. `source` is
+`ev:<session>:<event sequence>` or `in:<inbound id>`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
+
+import msgspec
+
+from adapters.contract import MessageRef, Place, View, decode_view, encode_view
+from gateway.budget import Priority
+from gateway.ledger.database import Database, Row
+from gateway.ledger.digest import digest_of_bytes
+from gateway.ledger.surfaces import NewSurface, insert
+from runtime.errors import CheckpointError
+from runtime.store.writer import Statement
+
+State: TypeAlias = Literal["planned", "sending", "sent", "unknown", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryRow:
+    """A stored part. `attempt` counts the sends that may have reached the platform."""
+
+    id: int
+    source: str
+    surface: str
+    part: int
+    session_id: str | None
+    turn_id: str | None
+    request_id: str | None
+    surface_id: int | None
+    place: Place
+    priority: Priority
+    view: View
+    digest: str
+    state: State
+    attempt: int
+    fallback: bool
+    not_before_ms: int
+
+    @property
+    def key(self) -> str:
+        """The same for every attempt, 24 characters: it fits every platform's field for such keys."""
+        return key_of(self.source, self.surface, self.part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownDelivery:
+    """A part of which nobody can say whether it arrived; it is never sent again."""
+
+    id: int
+    place: Place
+    view: View
+    attempt: int
+    created_at_ms: int
+
+
+class Overtaken(CheckpointError):
+    """Somebody else has moved the row on; nothing was written."""
+
+
+def _overtaken() -> Exception:
+    return Overtaken("the delivery row is not in the state any more that it was read in; read it again")
+
+
+def key_of(source: str, surface: str, part: int) -> str:
+    """The key under which the platform may know the part."""
+    name = "\0".join((source, surface, str(part)))
+    return hashlib.sha256(name.encode()).hexdigest()[:24]
+
+
+# ------------------------------------------------------------------------------------------------------ statements
+
+_INSERT = """
+INSERT OR IGNORE INTO deliveries (source, surface, part, session_id, turn_id, request_id, surface_id,
+    platform, account, chat, thread, person, priority, view, digest, state, attempt, reason,
+    created_at_ms, updated_at_ms)
+VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM surfaces WHERE token = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+def plan(
+    *,
+    source: str,
+    surface: str,
+    place: Place,
+    views: Sequence[View],
+    priority: Priority,
+    now_ms: int,
+    session_id: str | None = None,
+    turn_id: str | None = None,
+    request_id: str | None = None,
+    new_surface: NewSurface | None = None,
+) -> list[Statement]:
+    """The statements that plan `views` as parts 0, 1, … of `surface`; put them into the transaction of their cause.
+
+    With `new_surface`, the last view is its message: the one with the controls. Planning again changes nothing. After
+    the commit, tell the outbox: `Outbox.wake(place)`.
+    """
+    statements: list[Statement] = []
+    for part, view in enumerate(views):
+        controls = new_surface if part == len(views) - 1 else None
+        if controls is not None:
+            statements.append(insert(controls, place, (source, surface, part), now_ms))
+        statements.append(
+            _row(source, surface, part, place, view, priority, now_ms, (session_id, turn_id, request_id), controls)
+        )
+    return statements
+
+
+def _row(
+    source: str,
+    surface: str,
+    part: int,
+    place: Place,
+    view: View,
+    priority: Priority,
+    now_ms: int,
+    about: tuple[str | None, str | None, str | None],
+    new_surface: NewSurface | None,
+    state: State = "planned",
+    attempt: int = 0,
+    reason: str | None = None,
+) -> Statement:
+    encoded = encode_view(view)
+    params = (
+        source, surface, part, *about, None if new_surface is None else new_surface.token,
+        place.platform, place.account, place.chat, place.thread, place.person,
+        int(priority), encoded, digest_of_bytes(encoded), state, attempt, reason, now_ms, now_ms,
+    )  # fmt: skip
+    return Statement(_INSERT, params)
+
+
+def plan_failed(
+    *, source: str, surface: str, place: Place, view: View, now_ms: int, new_surface: NewSurface, reason: str
+) -> list[Statement]:
+    """A part that will never be sent, kept so that a restart finds it and tells whoever waits for its answer."""
+    about = (new_surface.session_id, new_surface.turn_id, new_surface.request_id)
+    return [
+        insert(new_surface, place, (source, surface, 0), now_ms),
+        _row(source, surface, 0, place, view, Priority.CONTROL, now_ms, about, new_surface, "failed", 0, reason),
+    ]
+
+
+def send_now(*, source: str, surface: str, place: Place, view: View, now_ms: int, new: NewSurface) -> list[Statement]:
+    """A card that goes out in this moment: its row and its surface, marked `sending`, in one transaction.
+
+    The row must be new: a card is never sent twice.
+    """
+    about = (new.session_id, new.turn_id, new.request_id)
+    row = _row(source, surface, 0, place, view, Priority.PROGRESS, now_ms, about, new, "sending", 1)
+    return [
+        insert(new, place, (source, surface, 0), now_ms, going_out=True),
+        Statement(row.sql, row.params, expect_rows=1, error=_overtaken),
+    ]
+
+
+def sending(row: DeliveryRow, now_ms: int) -> Statement:
+    """The part goes out: attempt counts one more. Overtaken if the row was changed since it was read."""
+    return Statement(
+        "UPDATE deliveries SET state = 'sending', attempt = attempt + 1, updated_at_ms = ?"
+        " WHERE id = ? AND digest = ? AND state IN ('planned', 'sending')",
+        (now_ms, row.id, row.digest),
+        expect_rows=1,
+        error=_overtaken,
+    )
+
+
+def sending_again(row: DeliveryRow, view: View, token: str | None, now_ms: int) -> Statement:
+    """As `sending`, with a view that says that it may be there twice, and with the surface `token` if there is one."""
+    encoded = encode_view(view)
+    return Statement(
+        "UPDATE deliveries SET state = 'sending', attempt = attempt + 1, view = ?, digest = ?, updated_at_ms = ?,"
+        " surface_id = COALESCE((SELECT id FROM surfaces WHERE token = ?), surface_id)"
+        " WHERE id = ? AND digest = ? AND state IN ('planned', 'sending')",
+        (encoded, digest_of_bytes(encoded), now_ms, token, row.id, row.digest),
+        expect_rows=1,
+        error=_overtaken,
+    )
+
+
+def back_to_planned(row_id: int, not_before_ms: int, now_ms: int) -> Statement:
+    """Nothing was done by the platform: this attempt does not count."""
+    return Statement(
+        "UPDATE deliveries SET state = 'planned', attempt = attempt - 1, not_before_ms = ?, updated_at_ms = ?"
+        " WHERE id = ? AND state = 'sending'",
+        (not_before_ms, now_ms, row_id),
+    )
+
+
+def again_later(row_id: int, not_before_ms: int, now_ms: int) -> Statement:
+    """The platform may have it: the attempt counts, and the next one is due at `not_before_ms`."""
+    return Statement(
+        "UPDATE deliveries SET not_before_ms = ?, updated_at_ms = ? WHERE id = ? AND state = 'sending'",
+        (not_before_ms, now_ms, row_id),
+    )
+
+
+def sent(row_id: int, refs: Sequence[MessageRef], now_ms: int) -> Statement:
+    """The part is on the platform as these messages."""
+    return Statement(
+        "UPDATE deliveries SET state = 'sent', refs = ?, reason = NULL, updated_at_ms = ? WHERE id = ?",
+        (msgspec.json.encode(refs), now_ms, row_id),
+    )
+
+
+def ended(row_id: int, state: Literal["unknown", "failed"], reason: str, now_ms: int) -> Statement:
+    """The part is given up, for the reason given."""
+    return Statement(
+        "UPDATE deliveries SET state = ?, reason = ?, updated_at_ms = ?"
+        " WHERE id = ? AND state IN ('planned', 'sending')",
+        (state, reason, now_ms, row_id),
+    )
+
+
+def other_view(row_id: int, view: View, now_ms: int) -> Statement:
+    """Nothing was done by the platform: the part is planned anew with another view."""
+    encoded = encode_view(view)
+    return Statement(
+        "UPDATE deliveries SET state = 'planned', attempt = attempt - 1, view = ?, digest = ?, updated_at_ms = ?"
+        " WHERE id = ? AND state = 'sending'",
+        (encoded, digest_of_bytes(encoded), now_ms, row_id),
+    )
+
+
+def to_parent_chat(row: DeliveryRow, view: View, now_ms: int) -> tuple[Statement, Statement]:
+    """The thread is gone: once more, to its chat, and the controls count there."""
+    encoded = encode_view(view)
+    return (
+        Statement(
+            "UPDATE deliveries SET state = 'planned', attempt = attempt - 1, thread = NULL, fallback = 1, view = ?,"
+            " digest = ?, updated_at_ms = ? WHERE id = ? AND state = 'sending'",
+            (encoded, digest_of_bytes(encoded), now_ms, row.id),
+        ),
+        Statement("UPDATE surfaces SET thread = NULL, updated_at_ms = ? WHERE id = ?", (now_ms, row.surface_id)),
+    )
+
+
+def show_outcome(request_id: str, outcome: View, now_ms: int) -> tuple[Statement, Statement]:
+    """A request is closed: what explains it is not sent any more, and its card says the outcome at once."""
+    encoded = encode_view(outcome)
+    return (
+        Statement(
+            "UPDATE deliveries SET state = 'failed', reason = 'overtaken by the outcome', updated_at_ms = ?"
+            " WHERE request_id = ? AND surface_id IS NULL AND state IN ('planned', 'sending')",
+            (now_ms, request_id),
+        ),
+        Statement(
+            "UPDATE deliveries SET view = ?, digest = ?, updated_at_ms = ?"
+            " WHERE request_id = ? AND surface_id IS NOT NULL AND state IN ('planned', 'sending')",
+            (encoded, digest_of_bytes(encoded), now_ms, request_id),
+        ),
+    )
+
+
+def move_chat(place: Place, chat: str, now_ms: int) -> Statement:
+    """What waits for the chat goes to its new id."""
+    return Statement(
+        "UPDATE deliveries SET chat = ?, updated_at_ms = ?"
+        " WHERE platform = ? AND account = ? AND chat = ? AND state IN ('planned', 'sending')",
+        (chat, now_ms, place.platform, place.account, place.chat),
+    )
+
+
+def give_up_chat(place: Place, reason: str, now_ms: int) -> tuple[Statement, Statement]:
+    """The chat is dead: what waits for it failed. The second statement changes a row if it was not dead before."""
+    return (
+        Statement(
+            "UPDATE deliveries SET state = 'failed', reason = ?, updated_at_ms = ?"
+            " WHERE platform = ? AND account = ? AND chat = ? AND state IN ('planned', 'sending')",
+            (reason, now_ms, place.platform, place.account, place.chat),
+        ),
+        Statement(
+            "INSERT OR IGNORE INTO dead_chats (platform, account, chat, since_ms, reason) VALUES (?, ?, ?, ?, ?)",
+            (place.platform, place.account, place.chat, now_ms, reason),
+        ),
+    )
+
+
+def alive(place: Place) -> Statement:
+    """The chat takes messages after all."""
+    return Statement(
+        "DELETE FROM dead_chats WHERE platform = ? AND account = ? AND chat = ?",
+        (place.platform, place.account, place.chat),
+    )
+
+
+def forget(before_ms: int) -> Statement:
+    """Remove rows that were settled before `before_ms`; what waits or is open stays."""
+    return Statement(
+        "DELETE FROM deliveries WHERE state IN ('sent', 'unknown', 'failed') AND updated_at_ms < ?"
+        " AND (surface_id IS NULL OR surface_id IN (SELECT id FROM surfaces WHERE state = 'closed'))",
+        (before_ms,),
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- queries
+
+_COLUMNS = (
+    "id, source, surface, part, session_id, turn_id, request_id, surface_id, platform, account, chat, thread, person,"
+    " priority, view, digest, state, attempt, fallback, not_before_ms"
+)
+
+
+def _delivery(row: Row) -> DeliveryRow:
+    platform, account, chat, thread, person = row[8:13]
+    return DeliveryRow(
+        id=row[0], source=row[1], surface=row[2], part=row[3], session_id=row[4], turn_id=row[5], request_id=row[6],
+        surface_id=row[7], place=Place(platform=platform, account=account, chat=chat, thread=thread, person=person),
+        priority=Priority(row[13]), view=decode_view(row[14]), digest=row[15], state=cast("State", row[16]),
+        attempt=row[17], fallback=bool(row[18]), not_before_ms=row[19],
+    )  # fmt: skip
+
+
+async def due(database: Database, platform: str, account: str, chat: str, limit: int) -> tuple[DeliveryRow, ...]:
+    """The oldest rows of a chat that are not settled, in the order in which they have to go out."""
+    sql = (
+        f"SELECT {_COLUMNS} FROM deliveries WHERE platform = ? AND account = ? AND chat = ?"  # noqa: S608
+        " AND state IN ('planned', 'sending') ORDER BY id LIMIT ?"
+    )
+    return tuple(_delivery(row) for row in await database.read(sql, (platform, account, chat, limit)))
+
+
+async def unknown_in(database: Database, place: Place) -> tuple[UnknownDelivery, ...]:
+    """Parts of the chat of which nobody can say whether they arrived, oldest first; for /status."""
+    sql = (
+        "SELECT id, platform, account, chat, thread, person, view, attempt, created_at_ms FROM deliveries"
+        " WHERE platform = ? AND account = ? AND chat = ? AND state = 'unknown' AND priority <> 2"
+        " AND thread IS ? ORDER BY id"
+    )
+    rows = await database.read(sql, (place.platform, place.account, place.chat, place.thread))
+    return tuple(
+        UnknownDelivery(
+            id=row[0],
+            place=Place(platform=row[1], account=row[2], chat=row[3], thread=row[4], person=row[5]),
+            view=decode_view(row[6]),
+            attempt=row[7],
+            created_at_ms=row[8],
+        )
+        for row in rows
+    )
+
+
+async def parts_missing(database: Database, row: DeliveryRow) -> tuple[str, ...]:
+    """States of the earlier parts of the same surface that are not on the platform."""
+    sql = "SELECT state FROM deliveries WHERE source = ? AND surface = ? AND part < ? AND state <> 'sent' ORDER BY part"
+    return tuple(found[0] for found in await database.read(sql, (row.source, row.surface, row.part)))
+
+
+async def undelivered_requests(database: Database) -> tuple[tuple[str, str, str], ...]:
+    """(session, request, reason) of open approvals whose card will never be shown; found at start."""
+    sql = (
+        "SELECT DISTINCT s.session_id, s.request_id, d.reason FROM surfaces s JOIN deliveries d ON d.surface_id = s.id"
+        " WHERE s.kind = 'approval' AND s.state <> 'closed' AND d.state = 'failed'"
+        " AND NOT EXISTS (SELECT 1 FROM surfaces o WHERE o.request_id = s.request_id"
+        " AND (o.message_id IS NOT NULL OR o.adoptable = 1))"
+    )
+    return tuple((row[0], row[1], row[2] or "") for row in await database.read(sql))
+
+
+async def busy_chats(database: Database) -> tuple[tuple[str, str, str], ...]:
+    """(platform, account, chat) of every chat with something to send or to repair."""
+    sql = (
+        "SELECT platform, account, chat FROM deliveries WHERE state IN ('planned', 'sending')"
+        " UNION SELECT platform, account, chat FROM surfaces WHERE desired IS NOT NULL AND message_id IS NOT NULL"
+    )
+    return tuple((row[0], row[1], row[2]) for row in await database.read(sql))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """A message that is to show another view than it does."""
+
+    surface_id: int
+    ref: MessageRef
+    view: View
+    digest: str
+    priority: Priority
+
+
+async def repairs(database: Database, platform: str, account: str, chat: str) -> tuple[Repair, ...]:
+    """Messages of a chat that have to be edited, the most urgent and then the oldest first."""
+    sql = (
+        "SELECT id, thread, message_id, desired, desired_digest, desired_priority FROM surfaces"
+        " WHERE platform = ? AND account = ? AND chat = ? AND desired IS NOT NULL AND message_id IS NOT NULL"
+        " ORDER BY desired_priority, id"
+    )
+    return tuple(
+        Repair(
+            surface_id=row[0],
+            ref=MessageRef(platform=platform, account=account, chat=chat, thread=row[1], id=row[2]),
+            view=decode_view(row[3]),
+            digest=row[4],
+            priority=Priority(row[5]),
+        )
+        for row in await database.read(sql, (platform, account, chat))
+    )
+
+
+async def oldest_unsent_ms(database: Database) -> int | None:
+    """When the oldest part that waits was planned; for health."""
+    rows = await database.read("SELECT MIN(created_at_ms) FROM deliveries WHERE state IN ('planned', 'sending')")
+    return rows[0][0]
