@@ -6,10 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from runtime.protocol.approvals import Grant
+from runtime.errors import CheckpointError
+from runtime.protocol.approvals import Grant, PendingApproval
 from runtime.protocol.checkpoint import Checkpoint, ExecutionRecord, Receipt
 from runtime.protocol.context import ContextDelta, JsonValue
 from runtime.protocol.events import Event, EventMsg
+
+
+class DuplicateReceipt(CheckpointError):
+    """A save brought the receipt of a submission that has one already; nothing of it was written."""
+
+    def __init__(self, submission_id: str) -> None:
+        super().__init__(f"submission {submission_id!r} has its receipt already; nothing was written")
+        self.submission_id = submission_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +97,14 @@ class CheckpointStore(Protocol):
         receipts: Sequence[Receipt] = (),
         grants: Sequence[Grant] = (),
         lease: Lease | None = None,
+        save_id: str | None = None,
     ) -> Saved:
         """Make the checkpoint and all that belongs to it durable, as one transaction.
 
         On return everything is on disk. StaleCheckpoint: the stored sequence is not smaller, the stored context does
         not end where `delta` starts, or the lease's generation is gone; nothing was written. CommitUnknown: it may have
-        been kept; compare `head().save_id`. Any other error: nothing was written. A `delta` of None means: what
-        `checkpoint.context` has beyond the stored head. Events given as `Event` carry their own submission id.
+        been kept; compare `head().save_id` with the `save_id` given (a random one if none is). Any other error: nothing
+        was written. A `delta` of None means: what `checkpoint.context` has beyond the stored head. Events given as `Event` carry their own submission id.
         """
         ...
 
@@ -128,6 +138,18 @@ class CheckpointStore(Protocol):
         """Sessions by id, from beyond `after`."""
         ...
 
+    async def sessions_with_work(self) -> tuple[str, ...]:
+        """Sessions in which a turn runs, a message waits, or that are retiring."""
+        ...
+
+    async def cursor(self, consumer: str, session_id: str) -> int:
+        """How far `consumer` has read the journal of the session; 0 if it never did."""
+        ...
+
+    async def renew_ownership(self) -> None:
+        """Say that this process still lives."""
+        ...
+
     async def fork(self, session_id: str, new_session_id: str) -> Checkpoint:
         """Copy context, labels and metadata of an idle moment; nothing pending comes along."""
         ...
@@ -138,6 +160,10 @@ class CheckpointStore(Protocol):
 
     async def grants(self, session_id: str) -> tuple[Grant, ...]:
         """Every grant of the session that is neither revoked nor (by the caller's clock) relevant no more."""
+        ...
+
+    async def approval(self, session_id: str, request_id: str) -> PendingApproval | None:
+        """A request of the session, open or closed, or None."""
         ...
 
     async def claim(self, session_id: str) -> Lease:

@@ -1,0 +1,106 @@
+"""Which process writes a session. Pure, but for what it reads of the machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+LEASE_MS = 30_000
+"""How long an owner is believed to live on another machine after its last renewal. Renew every third of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """A process that cannot be mistaken for another, also after its id was used again.
+
+    `boot_id` names the kernel's boot and the process-id namespace: a process id means nothing beyond these two.
+    """
+
+    host: str
+    boot_id: str
+    pid: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """A row of `owners`."""
+
+    owner_id: str
+    process: Process
+    expires_at_ms: int
+
+
+def this_process() -> Process:
+    """The process that asks."""
+    boot = _read(Path("/proc/sys/kernel/random/boot_id")).strip()
+    pid = os.getpid()
+    return Process(host=socket.gethostname(), boot_id=f"{boot}/{_namespace()}", pid=pid, start=start_of(pid) or 0)
+
+
+def start_of(pid: int) -> int | None:
+    """When the process `pid` started, in clock ticks since boot; None where there is no such process, or a zombie."""
+    stat = _read(Path(f"/proc/{pid}/stat"))
+    if not stat:
+        return None
+    # The name is in brackets and may hold anything; fields are counted from behind it.
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in {"Z", "X"} else int(fields[19])
+
+
+def _namespace() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+class Living:
+    """The owners of this process: a store that was closed here is dead although its process lives."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._lock = threading.Lock()
+
+    def add(self, owner_id: str) -> None:
+        """The owner lives from now on."""
+        with self._lock:
+            self._ids.add(owner_id)
+
+    def discard(self, owner_id: str) -> None:
+        """The owner is dead."""
+        with self._lock:
+            self._ids.discard(owner_id)
+
+    def __contains__(self, owner_id: str) -> bool:
+        return owner_id in self._ids
+
+
+LIVING = Living()
+
+
+def is_dead(owner: Owner, me: Process, now_ms: int, living: Living = LIVING) -> bool:
+    """The owner's session may be taken.
+
+    In this process we know; on this boot of this machine the kernel knows; of another machine only its row tells.
+    """
+    other = owner.process
+    if (other.host, other.boot_id) != (me.host, me.boot_id):
+        return owner.expires_at_ms <= now_ms or (other.host == me.host and not _same_boot(other, me))
+    if (other.pid, other.start) == (me.pid, me.start):
+        return owner.owner_id not in living
+    return start_of(other.pid) != other.start
+
+
+def _same_boot(one: Process, other: Process) -> bool:
+    return one.boot_id.partition("/")[0] == other.boot_id.partition("/")[0]
