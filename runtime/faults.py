@@ -25,22 +25,28 @@ class NoFaults:
 
 NO_FAULTS: Faults = NoFaults()
 
+COMMITS: dict[str, str] = {
+    "start": "the start-up transaction of a session",
+    "accept": "a message is made durable",
+    "take": "a message starts its turn",
+    "steer": "a message enters the running turn",
+    "step": "a model call is marked as started",
+    "answer": "the answer of a model call",
+    "approval": "an approval is asked for",
+    "decision": "an approval is decided",
+    "tool": "a call is marked as started",
+    "result": "the result of a call",
+    "terminal": "a turn ends",
+}
+"""What a commit of an agent holds; each has a point before and after it."""
+
 POINTS: dict[str, str] = {
     "store.before_commit": "a batch of saves is written but not committed",
     "store.after_commit": "a batch of saves is committed and nobody was told",
-    "agent.accept.before": "a message is about to be made durable",
-    "agent.accept.after": "a message is durable and its receipt was not given",
-    "agent.take.before": "a message is about to enter its turn",
-    "agent.take.after": "a turn has started",
-    "agent.step.before": "a model call is about to start",
-    "agent.step.after": "a model call has answered and nothing of it is stored",
-    "agent.approval.before": "an approval is about to be asked for",
-    "agent.approval.after": "an approval is stored and nobody was asked",
-    "agent.decision.before": "a decision is about to be stored",
-    "agent.decision.after": "a decision is stored and nothing has run",
-    "agent.tool.before": "a call is marked as started and has not run",
-    "agent.tool.after": "a call has had its effect and its result is not stored",
-    "agent.result.after": "a result is stored",
-    "agent.terminal.before": "a turn is about to end",
-    "agent.terminal.after": "a turn has ended and nobody was told",
+    **{f"agent.{name}.before": f"not yet stored: {what}" for name, what in COMMITS.items()},
+    **{f"agent.{name}.after": f"stored, and nobody was told: {what}" for name, what in COMMITS.items()},
+    "model.call.before": "a model is about to be asked",
+    "model.call.after": "a model has answered, and nothing of it is stored",
+    "tool.run.before": "a call is about to have its effect",
+    "tool.run.after": "a call has had its effect, and its result is not stored",
 }

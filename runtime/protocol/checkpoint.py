@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 from runtime.protocol.approvals import ApprovalResult, InterruptResult, PendingApproval, PendingTool
 from runtime.protocol.context import Context, JsonValue, Usage
@@ -111,12 +111,9 @@ class Checkpoint:
     runtime_status: Literal["running", "suspended", "completed", "failed"] = "running"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.context, Context):  # a tuple made by hand
+        made: object = cast(object, self.context)
+        if not isinstance(made, Context):  # a tuple or list, in a checkpoint made by hand
             object.__setattr__(self, "context", Context(self.context))
-        if not isinstance(self.pending_messages, tuple):
-            object.__setattr__(self, "pending_messages", tuple(self.pending_messages))
-        if not isinstance(self.pending_tools, tuple):
-            object.__setattr__(self, "pending_tools", tuple(self.pending_tools))
 
     @classmethod
     def empty(cls, session_id: str) -> Checkpoint:

@@ -221,7 +221,7 @@ class SubmissionRejected:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warning:  # noqa: A001 - the public name of the event
+class Warning:
     """Something was not done, or not as asked; nothing is broken."""
 
     message: str

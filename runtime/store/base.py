@@ -104,7 +104,8 @@ class CheckpointStore(Protocol):
         On return everything is on disk. StaleCheckpoint: the stored sequence is not smaller, the stored context does
         not end where `delta` starts, or the lease's generation is gone; nothing was written. CommitUnknown: it may have
         been kept; compare `head().save_id` with the `save_id` given (a random one if none is). Any other error: nothing
-        was written. A `delta` of None means: what `checkpoint.context` has beyond the stored head. Events given as `Event` carry their own submission id.
+        was written. A `delta` of None means: what `checkpoint.context` has beyond the stored head. Events given as
+        `Event` carry their own submission id.
         """
         ...
 

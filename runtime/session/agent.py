@@ -1,0 +1,1236 @@
+"""One durable session: its loop, the only writer of its state.
+
+The loop repeats: take in what was asked (ops), take in what has ended (effects), decide the next move, make it one
+transaction, and only then let it have effects. Whatever stops it, the disk holds the last transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from runtime import transitions
+from runtime.config import AgentConfig
+from runtime.errors import (
+    AgentStopped,
+    CheckpointError,
+    ConfigurationError,
+    ModelError,
+    NoModelRoute,
+    StaleCheckpoint,
+    ToolError,
+)
+from runtime.middleware import AddContext, Allow, Continue, Deny, HookContext, Reject, Rewrite, Stop
+from runtime.models.base import Delta, ModelReply, ModelRequest
+from runtime.protocol import approvals, events, ops
+from runtime.protocol.approvals import (
+    ApprovalResult,
+    Grant,
+    InterruptResult,
+    PendingApproval,
+    Resolution,
+)
+from runtime.protocol.checkpoint import Checkpoint, ExecutionPhase, Receipt
+from runtime.protocol.context import AssistantMessage, AssistantPart, TextPart, ToolCall, ToolResult
+from runtime.protocol.events import Event, EventMsg
+from runtime.protocol.session import QueuedMessage
+from runtime.session import admission, boundary, recovery
+from runtime.session.admission import AdmissionRules
+from runtime.session.boundary import InFlight, Rules, next_move
+from runtime.session.complaints import describe
+from runtime.session.feed import Feed, Reader
+from runtime.session.gate import GRACE_SECONDS, Ask, Gate, Refuse, Run, Ticket
+from runtime.session.hooks import Hooks
+from runtime.store.base import Lease
+from runtime.tools.base import ToolContext
+from runtime.transitions import Draft
+
+log = logging.getLogger("pilothouse.runtime")
+
+CommitListener = Callable[[str, Sequence[Event]], None]
+"""(session id, events that are stored now)"""
+LiveListener = Callable[[str, Event], None]
+"""(session id, an event that is not stored)"""
+
+RETRY_FIRST_SECONDS = 0.2
+RETRY_CAP_SECONDS = 3.2
+STOPPED = "stopped"
+REJECTED_BY_HOOK = "rejected by policy"
+APPROVAL_EXPIRED = "approval expired"
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """An op on its way to the loop. The receipt is given once what it did is stored."""
+
+    op: ops.Op
+    submission_id: str
+    fresh: bool
+    receipt: asyncio.Future[Receipt]
+
+
+@dataclass(slots=True, eq=False)
+class _ModelCall:
+    """A model call in flight."""
+
+    task: asyncio.Task[ModelReply]
+    text: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True, eq=False)
+class _ToolRun:
+    """A tool in flight."""
+
+    task: asyncio.Task[ToolResult]
+    context: ToolContext
+
+
+async def create_agent(
+    config: AgentConfig, *, on_commit: CommitListener | None = None, on_live: LiveListener | None = None
+) -> Agent:
+    """Open a session: load or create it, recover it in one transaction, and let it run.
+
+    On return the session is owned by this process and what a crash had left is repaired. If any step fails there is no
+    agent, and what had been started is undone in reverse order.
+    """
+    session_id = config.session_id or config.new_id()
+    lease = await config.store.claim(session_id)
+    try:
+        agent = await _open(config, session_id, lease)
+        agent.listen(on_commit, on_live)
+        try:
+            await agent._start()  # pyright: ignore[reportPrivateUsage]
+        except BaseException:
+            await agent.aclose()
+            raise
+    except BaseException:
+        await asyncio.shield(config.store.release(lease))
+        raise
+    return agent
+
+
+async def _open(config: AgentConfig, session_id: str, lease: Lease) -> Agent:
+    found = await config.store.load(session_id)
+    if found is None:
+        opened = Checkpoint(
+            session_id=session_id,
+            session_context=config.session_context,
+            metadata=dict(config.metadata or {}),
+            model_route=config.default_route,
+        )
+        return Agent(config, opened, lease, is_new=True)
+    if found.session_id != session_id:
+        raise CheckpointError(f"the store gave session {found.session_id!r} for {session_id!r}")
+    route = config.default_route if config.override_saved_model_route else found.model_route
+    if route is None:
+        raise NoModelRoute
+    config.models.get(route)
+    return Agent(config, found, lease, is_new=False)
+
+
+class Agent:
+    """A running session. Make one with `create_agent`."""
+
+    def __init__(self, config: AgentConfig, found: Checkpoint, lease: Lease, *, is_new: bool) -> None:
+        self._config = config
+        self._store = config.store
+        self._clock = config.clock
+        self._lease = lease
+        self._on_commit: CommitListener | None = None
+        self._on_live: LiveListener | None = None
+        self._is_new = is_new
+        self._checkpoint = found
+        self._hooks = Hooks(config.middleware)
+        self._gate = Gate(
+            config.tools,
+            config.approval_policy,
+            clock=config.clock,
+            redact=config.redact,
+            output_limit=config.tool_output_limit,
+            new_reference=self._reference,
+        )
+        self._admission = AdmissionRules(queue_limit=config.queue_limit, default_delivery=config.default_delivery)
+        self._rules = Rules(skip_tools_on_steer=config.skip_tools_on_steer, parallel=self._gate.parallel)
+        self._grants: tuple[Grant, ...] = ()
+        self._mailbox: deque[_Asked] = deque()
+        self._wake = asyncio.Event()
+        self._at_rest = asyncio.Event()
+        self._closing = False
+        self._loop: asyncio.Task[None] | None = None
+        self._model: _ModelCall | None = None
+        self._tools: dict[str, _ToolRun] = {}
+        self._tickets: dict[str, Ticket] = {}
+        self._authorised = False
+        self._attempt = 0
+        self._not_before_ms: int | None = None
+        self._ended = asyncio.Event()
+        self._feed = Feed(lambda after, limit: self._store.event_page(self.session_id, after=after, limit=limit))
+        self._reader: Reader | None = None
+        self._last_event = 0
+        self.failure: Exception | None = None
+
+    # -------------------------------------------------------------------------------------------- for its users
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self._checkpoint.session_id
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The newest state that is on disk."""
+        return self._checkpoint
+
+    @property
+    def ended(self) -> bool:
+        """Whether the agent takes nothing in any more."""
+        return self._closing or self._ended.is_set()
+
+    @property
+    def resting(self) -> bool:
+        """No turn runs, nothing waits, nothing was asked: closing it now loses nothing and stops nothing."""
+        return self._at_rest.is_set() and not self._mailbox
+
+    def listen(self, on_commit: CommitListener | None, on_live: LiveListener | None) -> None:
+        """Call these, without waiting, for what is stored and for what is only live."""
+        self._on_commit, self._on_live = on_commit, on_live
+
+    async def wait_ended(self) -> None:
+        """Return once the agent has ended."""
+        await self._ended.wait()
+
+    async def submit(self, op: ops.Op, submission_id: str | None = None) -> Receipt:
+        """Ask something of the session; on return what the receipt says is durable.
+
+        The id is the caller's name for the submission: asking again under it is harmless and answers `duplicate`.
+        AgentStopped: the agent has ended and nothing was acknowledged. Cancelling the call does not take the op back.
+        """
+        if self.ended:
+            raise AgentStopped(self._why_ended())
+        asked = _Asked(
+            op, submission_id or uuid.uuid4().hex, submission_id is None, asyncio.get_running_loop().create_future()
+        )
+        self._mailbox.append(asked)
+        self._at_rest.clear()
+        self._wake.set()
+        return await asyncio.shield(asked.receipt)
+
+    async def next_event(self, timeout: float | None = None) -> Event | None:
+        """The next event, or None once the agent has ended. TimeoutError after `timeout` real seconds."""
+        assert self._reader is not None
+        async with asyncio.timeout(timeout):
+            return await self._reader.next()
+
+    async def events(self, after: int = 0) -> AsyncIterator[Event]:
+        """The journal from beyond `after`, then live, until the agent ends."""
+        reader = self._feed.reader(after, behind=after < self._last_event)
+        try:
+            while (event := await reader.next()) is not None:
+                yield event
+        finally:
+            self._feed.drop(reader)
+
+    async def idle(self) -> None:
+        """Return when no turn runs and nothing waits, or when the agent has ended."""
+        waits = [asyncio.ensure_future(self._at_rest.wait()), asyncio.ensure_future(self._ended.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    async def aclose(self) -> None:
+        """End in order: what runs is cancelled, what is on disk stays, the session is given back."""
+        self._closing = True
+        self._wake.set()
+        if self._loop is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(self._loop)
+        else:
+            await self._wind_up()
+
+    def _why_ended(self) -> str:
+        if self.failure is None:
+            return "the agent was closed"
+        return describe(self.failure, "").message
+
+    def _reference(self) -> str:
+        return self._config.new_id()[:6].upper()
+
+    # -------------------------------------------------------------------------------------------- start
+
+    async def _start(self) -> None:
+        head = await self._store.head(self.session_id)
+        self._last_event = head.event_sequence if head else 0
+        self._reader = self._feed.reader(self._last_event, behind=False)
+        self._grants = await self._store.grants(self.session_id)
+        for outcome in await self._hooks.run("session_start", self._hook_context()):
+            if isinstance(outcome, Stop):
+                raise ConfigurationError(f"the session was refused: {outcome.reason}")
+        draft = self._recovered()
+        configured = events.SessionConfigured(
+            session_id=self.session_id,
+            context=draft.checkpoint.session_context,
+            model=self._config.models.info(draft.checkpoint.model_route or self._config.default_route),
+        )
+        history = await self._history()
+        if draft.changed or self._is_new:
+            stored = Event(sequence=None, submission_id=None, recorded_at_ms=draft.now_ms, msg=configured)
+            draft.events.insert(0, stored)
+            await self._commit(draft, "start", history)
+        else:
+            self._show([configured, *([history] if history else [])])
+        self._announce_again()
+        self._loop = asyncio.create_task(self._run(), name=f"session {self.session_id}")
+
+    def _recovered(self) -> Draft:
+        options = recovery.RecoveryOptions(
+            on_interrupted_step=self._config.on_interrupted_step, on_uncertain_tools=self._config.on_uncertain_tools
+        )
+        draft = recovery.recover(
+            self._checkpoint, options, self._gate.replay_of, self._clock.now_ms(), self._reference()
+        )
+        if self._config.override_saved_model_route and draft.checkpoint.model_route != self._config.default_route:
+            draft.change(model_route=self._config.default_route)
+        metadata = self._config.metadata
+        if metadata is not None and dict(metadata) != dict(draft.checkpoint.metadata):
+            draft.change(metadata=dict(metadata))
+        return draft
+
+    async def _history(self) -> events.SessionHistory | None:
+        """The stored events of the last batches: from the n-th last event with which something joined the context."""
+        if self._is_new or not self._config.initial_replay_batches or not self._last_event:
+            return None
+        joining = (events.Message, events.AssistantMessage, events.ToolCallEnd)
+        newest_first: list[Event] = []
+        batches, before = 0, None
+        while batches < self._config.initial_replay_batches:
+            page = await self._store.event_page(self.session_id, before=before, limit=200)
+            for event in page.events:
+                newest_first.append(event)
+                batches += isinstance(event.msg, joining)
+                if batches == self._config.initial_replay_batches:
+                    break
+            before = page.next_before
+            if before is None:
+                break
+        if not batches:
+            return None
+        return events.SessionHistory(events=tuple(reversed(newest_first)))
+
+    def _announce_again(self) -> None:
+        waiting = [
+            Event(
+                sequence=None,
+                submission_id=message.id,
+                recorded_at_ms=self._clock.now_ms(),
+                msg=transitions.announce(message, position),
+            )
+            for position, message in enumerate(self._checkpoint.pending_messages, start=1)
+        ]
+        self._publish_live(waiting)
+        approval, active = self._checkpoint.pending_approval, self._checkpoint.active_execution
+        if approval is not None and approval.decision is None and active is not None:
+            self._show([transitions.announce_approval(approval, self._summaries(approval), active)])
+
+    def _show(self, live: Sequence[EventMsg]) -> None:
+        """Publish events that are not stored."""
+        active = self._checkpoint.active_execution
+        now = self._clock.now_ms()
+        correlated = active.submission_id if active else None
+        self._publish_live(
+            [Event(sequence=None, submission_id=correlated, recorded_at_ms=now, msg=msg) for msg in live]
+        )
+
+    def _publish_live(self, live: list[Event]) -> None:
+        self._feed.publish(live)
+        if self._on_live is not None:
+            for event in live:
+                self._on_live(self.session_id, event)
+
+    # -------------------------------------------------------------------------------------------- the loop
+
+    async def _run(self) -> None:
+        try:
+            while not self._closing:
+                await self._take_ops()
+                await self._advance()
+        except Exception as error:  # noqa: BLE001 - the end of the loop is reported to readers and callers
+            self._fail(error)
+        finally:
+            await self._wind_up()
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = error
+        reference = self._reference()
+        log.error("session %s stopped [%s]: %r", self.session_id, reference, error, exc_info=error)
+        active = self._checkpoint.active_execution
+        self._show([describe(error, reference, active.turn_id if active else None)])
+
+    async def _wind_up(self) -> None:
+        if self._ended.is_set():
+            return
+        self._closing = True
+        await self._end_effects()
+        why = AgentStopped(self._why_ended())
+        while self._mailbox:
+            asked = self._mailbox.popleft()
+            if not asked.receipt.done():
+                asked.receipt.set_exception(why)
+                asked.receipt.exception()  # a caller that has gone away is not an error of ours
+        with contextlib.suppress(Exception):  # the agent ends whatever a hook or the store says
+            await self._hooks.run("session_end", self._hook_context(), reverse=True)
+        with contextlib.suppress(Exception):
+            await self._store.release(self._lease)
+        self._ended.set()
+        self._at_rest.set()
+        self._feed.end()
+
+    async def _pause(self, until_ms: int | None) -> None:
+        """Wait until something arrives or ends, or until the instant."""
+        if until_ms is None:
+            await self._wake.wait()
+        else:
+            woken = asyncio.ensure_future(self._wake.wait())
+            timer = asyncio.ensure_future(self._clock.sleep(max(0.0, (until_ms - self._clock.now_ms()) / 1000)))
+            try:
+                await asyncio.wait({woken, timer}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                woken.cancel()
+                timer.cancel()
+                await asyncio.gather(woken, timer, return_exceptions=True)
+        self._wake.clear()
+
+    async def _commit(self, draft: Draft, *labels: str | events.SessionHistory | None) -> None:
+        """Make the draft durable, then the state of this agent, then show it. If it is lost, nothing has changed."""
+        points = [label for label in labels if isinstance(label, str)]
+        history = [label for label in labels if isinstance(label, events.SessionHistory)]
+        for point in points:
+            self._config.faults.reach(f"agent.{point}.before")
+        first_event = await self._save(draft)
+        for point in points:
+            self._config.faults.reach(f"agent.{point}.after")
+        stored = [replace(event, sequence=first_event + index) for index, event in enumerate(draft.events)]
+        if stored:
+            self._last_event = first_event + len(stored) - 1
+        self._feed.publish(stored[:1] if history else stored)
+        if history:
+            self._show(history)
+            self._feed.publish(stored[1:])
+        if self._on_commit is not None:
+            self._on_commit(self.session_id, stored)
+
+    async def _save(self, draft: Draft) -> int:
+        checkpoint = replace(draft.checkpoint, sequence=self._checkpoint.sequence + 1)
+        save_id = uuid.uuid4().hex
+        saving = asyncio.ensure_future(
+            self._store.save(
+                checkpoint,
+                draft.delta(),
+                events=draft.events,
+                execution=draft.execution,
+                receipts=draft.receipts,
+                grants=draft.grants,
+                lease=self._lease,
+                save_id=save_id,
+            )
+        )
+        try:
+            first_event = (await asyncio.shield(saving)).first_event
+        except asyncio.CancelledError:
+            await asyncio.gather(saving, return_exceptions=True)
+            raise
+        except StaleCheckpoint:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it was, the disk says whether the save was kept
+            first_event = await self._adopt(save_id, draft, error)
+        self._checkpoint = checkpoint
+        if draft.grants:
+            self._grants = (*self._grants, *draft.grants)
+        return first_event
+
+    async def _adopt(self, save_id: str, draft: Draft, error: Exception) -> int:
+        """A save reported an error: if it was kept all the same it is ours, else it is lost and the error stands."""
+        head = await self._store.head(self.session_id)
+        if head is None or head.save_id != save_id:
+            raise error
+        return head.event_sequence - len(draft.events) + 1
+
+    # -------------------------------------------------------------------------------------------- ops
+
+    async def _take_ops(self) -> None:
+        """Take in what has arrived until now, stops first; what arrives meanwhile waits for the next round."""
+        arrived = [self._mailbox.popleft() for _ in range(len(self._mailbox))]
+        arrived.sort(key=lambda asked: not isinstance(asked.op, ops.Interrupt))
+        for position, asked in enumerate(arrived):
+            if asked.receipt.cancelled():
+                continue
+            try:
+                receipt = await self._take_op(asked)
+            except Exception:
+                self._mailbox.extendleft(reversed(arrived[position:]))  # they are told when the agent ends
+                raise
+            if not asked.receipt.done():
+                asked.receipt.set_result(receipt)
+
+    async def _take_op(self, asked: _Asked) -> Receipt:
+        known = await self._known(asked)
+        if known is not None:
+            return replace(known, status="duplicate")
+        op, submission_id = asked.op, asked.submission_id
+        draft = Draft(self._checkpoint, self._clock.now_ms())
+        match op:
+            case ops.Message():
+                receipt = admission.admit_message(draft, op, submission_id, self._admission)
+                if receipt.status == "accepted":
+                    self._cancel_for_input(receipt)
+            case ops.EditQueued():
+                receipt = admission.admit_edit(draft, op, submission_id)
+            case ops.RemoveQueued():
+                receipt = admission.admit_removal(draft, op, submission_id)
+            case ops.PromoteQueued():
+                receipt = admission.admit_promotion(draft, op, submission_id)
+            case ops.Interrupt():
+                receipt = self._interrupt(draft, op, submission_id)
+            case ops.ResolveApproval():
+                receipt = await self._resolve(draft, op, submission_id)
+            case ops.Undeliverable():
+                receipt = self._undeliverable(draft, op, submission_id)
+            case ops.SetModel():
+                receipt = self._set_model(draft, op, submission_id)
+            case ops.ResumeSession():
+                return await self._request_resume(op, submission_id)
+            case ops.RevokeGrant():
+                receipt = self._revoke(draft, op, submission_id)
+            case ops.Retire():
+                receipt = self._retire(draft, op, submission_id)
+            case ops.Compact() | ops.StartLoop() | ops.StopLoop():
+                receipt = self._warned(draft, submission_id, "not available yet")
+            case _:
+                assert_never(op)
+        if draft.changed:
+            label = "decision" if isinstance(op, ops.ResolveApproval | ops.Undeliverable) else "accept"
+            await self._commit(draft, label)
+        return receipt
+
+    async def _known(self, asked: _Asked) -> Receipt | None:
+        """The receipt under which this submission was accepted before, also by an earlier process."""
+        if asked.fresh:
+            return None
+        receipt = await self._store.receipt(asked.submission_id)
+        if receipt is None and admission.known(self._checkpoint, asked.submission_id):
+            return Receipt(submission_id=asked.submission_id, status="duplicate")
+        return receipt
+
+    def _accepted(self, draft: Draft, submission_id: str, **fields: object) -> Receipt:
+        receipt = Receipt(submission_id=submission_id, status="accepted", **fields)  # type: ignore[arg-type]
+        draft.receipts.append(receipt)
+        return receipt
+
+    def _warned(self, draft: Draft, submission_id: str, text: str, **fields: object) -> Receipt:
+        draft.emit(events.Warning(message=text), submission_id)
+        return Receipt(submission_id=submission_id, status="rejected", reason=text, **fields)  # type: ignore[arg-type]
+
+    def _interrupt(self, draft: Draft, op: ops.Interrupt, submission_id: str) -> Receipt:
+        active = draft.checkpoint.active_execution
+        if active is None or active.turn_id != op.turn_id:
+            result = InterruptResult(status="not_running")
+            return self._warned(draft, submission_id, "that turn does not run", result=result)
+        receipt = self._accepted(draft, submission_id, result=InterruptResult(status="stopping"))
+        if active.interrupted_by is None:
+            draft.change_active(interrupted_by=op.by or "someone")
+        if not self._model and not self._tools:
+            transitions.abort_turn(draft, STOPPED, by=op.by)
+        return receipt
+
+    async def _resolve(self, draft: Draft, op: ops.ResolveApproval, submission_id: str) -> Receipt:
+        pending = draft.checkpoint.pending_approval
+        if pending is None or pending.request_id != op.request_id:
+            pending = await self._store.approval(self.session_id, op.request_id)
+            if pending is None or pending.decision is None:
+                result = ApprovalResult(status="unknown")
+                return self._warned(draft, submission_id, "there is no such request", result=result)
+        if pending.decision is not None:
+            return self._already(draft, pending, submission_id)
+        if pending.expires_at_ms is not None and draft.now_ms >= pending.expires_at_ms:
+            self._expire(draft)
+            return Receipt(
+                submission_id=submission_id,
+                status="rejected",
+                reason=APPROVAL_EXPIRED,
+                result=ApprovalResult(status="expired"),
+            )
+        problem = await self._decide(draft, pending, op)
+        if problem is not None:
+            return self._warned(draft, submission_id, problem, result=ApprovalResult(status="unknown"))
+        closed = draft.checkpoint.pending_approval
+        resolution = closed.decision if closed is not None else _resolution_of(op.decision)
+        return self._accepted(
+            draft,
+            submission_id,
+            result=ApprovalResult(
+                status="resolved", decision=resolution, decided_by=op.decided_by, decided_at_ms=draft.now_ms
+            ),
+        )
+
+    def _already(self, draft: Draft, pending: PendingApproval, submission_id: str) -> Receipt:
+        status = "expired" if pending.decision == Resolution.EXPIRED else "already"
+        result = ApprovalResult(
+            status=status,
+            decision=pending.decision,
+            decided_by=pending.decided_by,
+            decided_at_ms=pending.decided_at_ms,
+        )
+        return self._warned(draft, submission_id, "the request is decided already", result=result)
+
+    async def _decide(self, draft: Draft, pending: PendingApproval, op: ops.ResolveApproval) -> str | None:
+        """Put the decision into the draft; a sentence if it cannot be taken."""
+        by = op.decided_by
+        match op.decision:
+            case approvals.Approve():
+                transitions.close_approval(draft, Resolution.APPROVED, by)
+            case approvals.ApproveForSession():
+                if pending.high_risk:
+                    return "this request may only be approved once"
+                transitions.close_approval(draft, Resolution.APPROVED_FOR_SESSION, by)
+                draft.grants.extend(self._grants_for(pending, by, draft.now_ms))
+            case approvals.ApproveWith():
+                return await self._approve_edited(draft, pending, op.decision, by)
+            case approvals.Deny():
+                reason = op.decision.reason.strip()
+                transitions.close_approval(draft, Resolution.DENIED, by, reason)
+                text = f"denied by the user: {reason}" if reason else "denied by the user"
+                transitions.refuse_gated(draft, dict.fromkeys(pending.gated, text), "denied")
+            case approvals.Abort():
+                transitions.close_approval(draft, Resolution.ABORTED, by)
+                transitions.abort_turn(draft, "aborted with its approval", by=by)
+            case _:
+                assert_never(op.decision)
+        return None
+
+    async def _approve_edited(
+        self, draft: Draft, pending: PendingApproval, decision: approvals.ApproveWith, by: str | None
+    ) -> str | None:
+        actions, digests = dict(pending.actions), dict(pending.digests)
+        for call_id in (*decision.arguments, *decision.deny):
+            if call_id not in pending.gated:
+                return f"call {call_id!r} is not part of this request"
+        calls = {call.call_id: call for call in pending.calls}
+        for call_id, arguments in decision.arguments.items():
+            try:
+                action = await self._gate.edited(calls[call_id], arguments, self._tool_context(calls[call_id]))
+            except ToolError as error:
+                return f"the edited arguments do not fit: {error}"
+            actions[call_id], digests[call_id] = action, action.digest()
+        draft.change(pending_approval=replace(pending, actions=actions, digests=digests))
+        transitions.close_approval(draft, Resolution.EDITED, by)
+        denied = {call_id: f"denied by the user: {reason}" for call_id, reason in decision.deny.items()}
+        transitions.refuse_gated(draft, denied, "denied")
+        return None
+
+    def _grants_for(self, pending: PendingApproval, by: str | None, now_ms: int) -> list[Grant]:
+        lifetime = int(self._config.allow_for_session_seconds * 1000)
+        return [
+            Grant(
+                id=self._config.new_id(),
+                session_id=self.session_id,
+                digest=pending.actions[call.call_id].grant_digest(),
+                tool=call.name,
+                summary=self._gate.summary(call),
+                granted_by=by,
+                granted_at_ms=now_ms,
+                expires_at_ms=now_ms + lifetime,
+            )
+            for call in pending.calls
+            if call.call_id in pending.gated
+        ]
+
+    def _expire(self, draft: Draft) -> None:
+        pending = draft.checkpoint.pending_approval
+        assert pending is not None
+        transitions.close_approval(draft, Resolution.EXPIRED, None)
+        transitions.refuse_gated(draft, dict.fromkeys(pending.gated, APPROVAL_EXPIRED), "expired")
+
+    def _undeliverable(self, draft: Draft, op: ops.Undeliverable, submission_id: str) -> Receipt:
+        pending = draft.checkpoint.pending_approval
+        if pending is None or pending.request_id != op.request_id or pending.decision is not None:
+            return self._warned(draft, submission_id, "that request is not open")
+        transitions.close_approval(draft, Resolution.UNDELIVERABLE, None, op.reason)
+        text = "undeliverable: the request for approval could not be shown to anybody"
+        transitions.refuse_gated(draft, dict.fromkeys(pending.gated, text), "refused")
+        return self._accepted(draft, submission_id)
+
+    def _set_model(self, draft: Draft, op: ops.SetModel, submission_id: str) -> Receipt:
+        if not draft.checkpoint.idle:
+            return self._warned(draft, submission_id, "the model cannot be changed while a turn runs")
+        if op.route not in self._config.models.names:
+            return self._warned(draft, submission_id, f"there is no model route {op.route!r}")
+        info = self._config.models.info(op.route)
+        draft.change(model_route=op.route)
+        receipt = self._accepted(draft, submission_id)
+        draft.emit(
+            events.ModelChanged(route=info.route, name=info.name, context_window=info.context_window), submission_id
+        )
+        return receipt
+
+    async def _request_resume(self, op: ops.ResumeSession, submission_id: str) -> Receipt:
+        problem = None if self._checkpoint.idle else "another session cannot be resumed while a turn runs"
+        target = await self._store.load(op.session_id) if problem is None else None
+        if problem is None and target is None:
+            problem = "there is no such session"
+        msg: EventMsg
+        if target is None:
+            msg = events.Warning(message=problem or "")
+        else:
+            msg = events.SessionResumeRequested(session_id=target.session_id, context=target.session_context)
+        now = self._clock.now_ms()
+        self._publish_live([Event(sequence=None, submission_id=submission_id, recorded_at_ms=now, msg=msg)])
+        if problem is not None:
+            return Receipt(submission_id=submission_id, status="rejected", reason=problem)
+        return Receipt(submission_id=submission_id, status="accepted")
+
+    def _revoke(self, draft: Draft, op: ops.RevokeGrant, submission_id: str) -> Receipt:
+        grant = next((each for each in self._grants if each.id == op.grant_id and each.revoked_at_ms is None), None)
+        if grant is None:
+            return self._warned(draft, submission_id, "there is no such grant")
+        revoked = replace(grant, revoked_at_ms=draft.now_ms)
+        self._grants = tuple(each for each in self._grants if each.id != grant.id)  # narrower is safe before the commit
+        draft.grants.append(revoked)
+        draft.emit(events.GrantRevoked(grant_id=grant.id), submission_id)
+        return self._accepted(draft, submission_id)
+
+    def _retire(self, draft: Draft, op: ops.Retire, submission_id: str) -> Receipt:
+        for message in draft.checkpoint.pending_messages:
+            transitions.remove_queued(draft, message.id, op.by)
+        receipt = self._accepted(draft, submission_id)
+        if draft.checkpoint.active_execution is not None:
+            draft.change_active(interrupted_by=draft.active.interrupted_by or op.by or op.reason)
+        if not draft.checkpoint.retiring:
+            draft.change(retiring=True)
+            draft.emit(events.SessionRetired(reason=op.reason), submission_id)
+        return receipt
+
+    def _cancel_for_input(self, receipt: Receipt) -> None:
+        if receipt.disposition != "steer":
+            return
+        for run in self._tools.values():
+            call = next((t.call for t in self._checkpoint.pending_tools if t.call.call_id == run.context.call_id), None)
+            if call is not None and call.name in self._gate.cancelled_by_input:
+                run.context.cancel.set()
+                run.task.cancel()
+
+    # -------------------------------------------------------------------------------------------- moving on
+
+    async def _advance(self) -> None:
+        """One transaction: what has ended, and every move that follows from it with nothing outside in between."""
+        draft = Draft(self._checkpoint, self._clock.now_ms())
+        labels: list[str] = []
+        self._take_model_answer(draft, labels)
+        await self._take_tool_results(draft, labels)
+        launch: list[Callable[[], None]] = []
+        pause: tuple[int | None] | None = None
+        while draft.execution is None and not launch:
+            flight = InFlight(
+                model=self._model is not None,
+                tools=frozenset(self._tools),
+                backing_off=self._backing_off(draft),
+                authorised=self._authorised,
+            )
+            move = next_move(draft.checkpoint, flight, self._rules, draft.now_ms)
+            if isinstance(move, boundary.Wait | boundary.Rest):
+                pause = (move.until_ms,) if isinstance(move, boundary.Wait) else (None,)
+                break
+            if draft.changed and self._needs_outside(move, draft):
+                break
+            if not await self._perform(move, draft, labels, launch):
+                break
+        if draft.changed:
+            await self._commit(draft, *labels)
+            for start in launch:
+                start()
+            if draft.execution is not None:
+                await self._hooks.run("turn_end", replace(self._hook_context(), execution=draft.execution))
+            return
+        for start in launch:
+            start()
+        if pause is not None and not self._mailbox:
+            if self._checkpoint.idle and not self._checkpoint.pending_messages:
+                self._at_rest.set()
+            await self._pause(pause[0] if self._not_before_ms is None else self._not_before_ms)
+
+    def _needs_outside(self, move: boundary.Move, draft: Draft) -> bool:
+        """Whether the move asks something of others first, so that what is drafted has to be stored before."""
+        match move:
+            case boundary.TakeMessage() | boundary.EndInterrupted():
+                return True
+            case boundary.StartStep() | boundary.Complete():
+                steers = bool(transitions.waiting_steers(draft.checkpoint))
+                asks = ("pre_model",) if isinstance(move, boundary.StartStep) else ("stop",)
+                return self._hooks.any(*asks) or (steers and self._hooks.any("message_submit"))
+            case boundary.Authorise():
+                return self._hooks.any("pre_tool_use", "permission_request")
+            case boundary.RunTools():
+                return any(self._tickets[call_id].gated for call_id in move.call_ids)
+            case _:
+                return False
+
+    async def _perform(
+        self, move: boundary.Move, draft: Draft, labels: list[str], launch: list[Callable[[], None]]
+    ) -> bool:
+        """Put the move into the draft; False if nothing may follow it in the same transaction."""
+        match move:
+            case boundary.TakeMessage():
+                labels.append("take")
+                return await self._take_message(draft, move.message)
+            case boundary.EndInterrupted():
+                labels.append("terminal")
+                await self._end_interrupted(draft)
+                return False
+            case boundary.StartStep():
+                return await self._start_step(draft, labels, launch)
+            case boundary.Authorise():
+                return await self._authorise(draft, labels)
+            case boundary.ExpireApproval():
+                labels.append("decision")
+                self._expire(draft)
+                return True
+            case boundary.SkipTools():
+                for call in move.calls:
+                    transitions.refuse_tool(draft, call, transitions.SKIPPED, "skipped")
+                return True
+            case boundary.RunTools():
+                return await self._run_tools(draft, move.call_ids, labels, launch)
+            case boundary.Complete():
+                return await self._complete(draft, labels)
+            case boundary.Wait() | boundary.Rest():
+                return False
+            case _:
+                assert_never(move)
+
+    async def _take_message(self, draft: Draft, message: QueuedMessage) -> bool:
+        turn_id = self._config.new_id()
+        reason = await self._rejection(message, turn_id)
+        if reason is not None:
+            transitions.reject_turn(draft, message, turn_id, reason)
+            return False
+        transitions.begin_turn(draft, message, turn_id)
+        self._new_turn()
+        return True
+
+    async def _rejection(self, message: QueuedMessage, turn_id: str) -> str | None:
+        context = replace(self._hook_context(), turn_id=turn_id, message=message)
+        for outcome in await self._hooks.run("message_submit", context):
+            if isinstance(outcome, Reject):
+                return outcome.reason or REJECTED_BY_HOOK
+        return None
+
+    def _new_turn(self) -> None:
+        self._attempt = 0
+        self._not_before_ms = None
+        self._authorised = False
+        self._tickets.clear()
+
+    async def _enter_steers(self, draft: Draft) -> int:
+        """Let every steer that waits now enter, in order; how many did."""
+        entered = 0
+        for message in transitions.waiting_steers(draft.checkpoint):
+            reason = await self._rejection(message, draft.active.turn_id)
+            if reason is None:
+                transitions.enter_steer(draft, message)
+                entered += 1
+            else:
+                transitions.reject_steer(draft, message, reason)
+        return entered
+
+    # -------------------------------------------------------------------------------------------- model steps
+
+    async def _start_step(self, draft: Draft, labels: list[str], launch: list[Callable[[], None]]) -> bool:
+        reason = self._limit_reached(draft)
+        if reason is not None:
+            labels.append("terminal")
+            self._fail_turn(draft, events.Error(kind="stopped", message=reason, reference=self._reference()))
+            return False
+        if await self._enter_steers(draft):
+            labels.append("steer")
+        context = replace(self._hook_context(draft), context=draft.checkpoint.context)
+        for outcome in await self._hooks.run("pre_model", context):
+            if isinstance(outcome, AddContext):
+                transitions.note(draft, outcome.text)
+        step_id = self._config.new_id()
+        transitions.start_step(draft, step_id)
+        self._not_before_ms = None
+        labels.append("step")
+        launch.append(lambda: self._launch_model(step_id))
+        return False
+
+    def _limit_reached(self, draft: Draft) -> str | None:
+        active, limits = draft.active, self._config.limits
+        if active.next_model_step >= self._config.max_model_steps:
+            return f"The turn was ended after {self._config.max_model_steps} model steps."
+        if active.tool_calls >= limits.tool_calls:
+            return f"The turn was ended after {limits.tool_calls} tool calls."
+        if limits.tokens is not None and active.usage.total_tokens >= limits.tokens:
+            return f"The turn was ended after {limits.tokens} tokens."
+        if limits.cost_usd is not None and active.usage.cost_usd >= limits.cost_usd:
+            return f"The turn was ended: it has cost {limits.cost_usd:.2f} USD."
+        if limits.seconds is not None and draft.now_ms - active.started_at_ms >= limits.seconds * 1000:
+            return f"The turn was ended after {limits.seconds:g} seconds."
+        return None
+
+    def _launch_model(self, step_id: str) -> None:
+        call = _ModelCall(asyncio.create_task(self._ask_model(step_id), name="model call"))
+        call.task.add_done_callback(lambda _: self._wake.set())
+        self._model = call
+
+    async def _ask_model(self, step_id: str) -> ModelReply:
+        checkpoint = self._checkpoint
+        turn_id = checkpoint.active_execution.turn_id if checkpoint.active_execution else ""
+        context = replace(self._hook_context(), context=checkpoint.context)
+        reminders = [o.text for o in await self._hooks.run("model_request", context) if isinstance(o, AddContext)]
+        instructions = self._config.instructions
+        request = ModelRequest(
+            context=checkpoint.context,
+            tools=self._gate.specs,
+            instructions=instructions if isinstance(instructions, str) else instructions(),
+            reminders=reminders,
+            session_id=self.session_id,
+        )
+
+        def on_delta(delta: Delta) -> None:
+            if self._model is not None:
+                self._model.text.append(delta.text)
+            self._show([events.AssistantDelta(turn_id=turn_id, model_step_id=step_id, text=delta.text)])
+
+        self._config.faults.reach("model.call.before")
+        reply = await self._config.models.get(checkpoint.model_route or "").step(request, on_delta)
+        self._config.faults.reach("model.call.after")
+        return reply
+
+    def _take_model_answer(self, draft: Draft, labels: list[str]) -> None:
+        call = self._model
+        if call is None or not call.task.done():
+            return
+        self._model = None
+        labels.append("answer")
+        error = call.task.exception()
+        if error is None:
+            self._attempt = 0
+            reply = call.task.result()
+            info = self._config.models.info(draft.checkpoint.model_route or "")
+            transitions.finish_step(
+                draft, _with_unique_ids(reply.parts), reply.usage, reply.native, info.context_window
+            )
+            self._authorised = False
+        elif isinstance(error, ModelError):
+            self._take_model_error(draft, error, labels)
+        else:
+            raise error
+
+    def _take_model_error(self, draft: Draft, error: ModelError, labels: list[str]) -> None:
+        if error.retryable and self._attempt < self._config.model_retries and not draft.active.interrupted_by:
+            self._attempt += 1
+            delay = self._delay(error)
+            log.warning("model call failed, attempt %d in %.1f s: %s", self._attempt + 1, delay, error)
+            transitions.close_step(draft, "retrying")
+            self._not_before_ms = draft.now_ms + int(delay * 1000)
+            return
+        labels.append("terminal")
+        reference = self._reference()
+        log.error("model call failed [%s]: %r", reference, error)
+        self._fail_turn(draft, describe(error, reference))
+
+    def _delay(self, error: ModelError) -> float:
+        longest = min(RETRY_CAP_SECONDS, RETRY_FIRST_SECONDS * 2**self._attempt)
+        jittered = self._config.random.uniform(longest / 2, longest)
+        return max(jittered, error.retry_after or 0.0)
+
+    def _backing_off(self, draft: Draft) -> bool:
+        return self._not_before_ms is not None and draft.now_ms < self._not_before_ms
+
+    def _fail_turn(self, draft: Draft, complaint: events.Error) -> None:
+        draft.emit(replace(complaint, turn_id=draft.active.turn_id))
+        transitions.abort_turn(draft, complaint.message, outcome="failed", approval=Resolution.INVALIDATED)
+        self._new_turn()
+
+    # -------------------------------------------------------------------------------------------- tools
+
+    async def _authorise(self, draft: Draft, labels: list[str]) -> bool:
+        """Decide on every call of the batch that has not begun, and ask for those that need a person."""
+        decided = draft.checkpoint.pending_approval
+        ask: dict[str, approvals.Action] = {}
+        for tool in draft.checkpoint.pending_tools:
+            call_id = tool.call.call_id
+            if tool.state != "pending":
+                continue
+            if decided is not None and call_id in decided.gated:
+                self._tickets[call_id] = Ticket(
+                    call_id=call_id,
+                    action=decided.actions[call_id],
+                    digest=decided.digests[call_id],
+                    idempotency_key=tool.idempotency_key,
+                    gated=True,
+                )
+                continue
+            verdict = await self._verdict(tool.call)
+            match verdict:
+                case Run():
+                    self._tickets[call_id] = Ticket(
+                        call_id=call_id,
+                        action=verdict.action,
+                        digest=verdict.action.digest(),
+                        idempotency_key=tool.idempotency_key,
+                    )
+                case Ask():
+                    ask[call_id] = verdict.action
+                case Refuse():
+                    transitions.refuse_tool(draft, tool.call, verdict.text, verdict.outcome)
+                case _:
+                    assert_never(verdict)
+        if ask:
+            labels.append("approval")
+            self._ask(draft, ask)
+            return False
+        self._authorised = bool(draft.checkpoint.pending_tools)
+        return True
+
+    async def _verdict(self, call: ToolCall) -> Run | Ask | Refuse:
+        context = replace(self._hook_context(), call=call)
+        for outcome in await self._hooks.run("pre_tool_use", context):
+            if isinstance(outcome, Deny):
+                return Refuse(text=f"blocked by policy: {outcome.reason}", outcome="refused")
+            if isinstance(outcome, Rewrite):
+                call = replace(call, arguments=dict(outcome.arguments))
+        verdict = await self._gate.authorise(call, self._tool_context(call), self._grants, self._clock.now_ms())
+        if isinstance(verdict, Ask) and self._hooks.any("permission_request"):
+            asked = replace(self._hook_context(), call=call, action=verdict.action)
+            for outcome in await self._hooks.run("permission_request", asked):
+                if isinstance(outcome, Allow):
+                    return Run(action=verdict.action)
+                if isinstance(outcome, Deny):
+                    return Refuse(text=f"blocked by policy: {outcome.reason}", outcome="refused")
+        return verdict
+
+    def _ask(self, draft: Draft, ask: dict[str, approvals.Action]) -> None:
+        calls = tuple(tool.call for tool in draft.checkpoint.pending_tools if tool.state == "pending")
+        gated = tuple(call for call in calls if call.call_id in ask)
+        timeout = self._config.approval_timeout_seconds
+        approval = PendingApproval(
+            request_id=self._config.new_id(),
+            turn_id=draft.active.turn_id,
+            submission_id=draft.active.submission_id,
+            calls=calls,
+            gated=tuple(call.call_id for call in gated),
+            actions=ask,
+            digests={call_id: action.digest() for call_id, action in ask.items()},
+            reason="policy",
+            expires_at_ms=None if timeout is None else draft.now_ms + int(timeout * 1000),
+            high_risk=self._gate.high_risk(gated),
+        )
+        transitions.request_approval(draft, approval, self._summaries(approval))
+
+    def _summaries(self, approval: PendingApproval) -> tuple[str, ...]:
+        return tuple(self._gate.summary(call) for call in approval.calls if call.call_id in approval.gated)
+
+    async def _run_tools(
+        self, draft: Draft, call_ids: tuple[str, ...], labels: list[str], launch: list[Callable[[], None]]
+    ) -> bool:
+        for call_id in call_ids:
+            ticket = self._tickets[call_id]
+            tool = next(t for t in draft.checkpoint.pending_tools if t.call.call_id == call_id)
+            invalid = await self._no_longer_valid(draft, ticket) if ticket.gated else None
+            if invalid is not None:
+                text = f"approval no longer valid: {invalid}"
+                transitions.refuse_tool(draft, tool.call, text, "refused")
+                continue
+            transitions.start_tool(draft, call_id, self._gate.summary(tool.call))
+            launch.append(lambda ticket=ticket, call=tool.call: self._launch_tool(ticket, call))
+        if launch:
+            labels.append("tool")
+        if not draft.checkpoint.pending_tools:
+            self._end_batch()
+        return not launch
+
+    async def _no_longer_valid(self, draft: Draft, ticket: Ticket) -> str | None:
+        """Why an approved call may not start after all; whatever cannot be checked does not run."""
+        approval = draft.checkpoint.pending_approval
+        ours = frozenset(
+            path
+            for call_id, action in (approval.actions.items() if approval else ())
+            if call_id != ticket.call_id
+            for path in action.files
+        )
+        try:
+            context = self._tool_context_of(ticket)
+            changed = await self._gate.changed_since(ticket, context, ours)
+            if changed is None and self._config.recheck is not None:
+                changed = await self._config.recheck(ticket.action, draft.active.principals)
+            return changed
+        except Exception:
+            log.exception("an approved call could not be checked again")
+            return "it could not be checked again"
+
+    def _launch_tool(self, ticket: Ticket, call: ToolCall) -> None:
+        context = self._tool_context(call, ticket.idempotency_key)
+        task = asyncio.create_task(self._invoke(ticket, context), name=f"tool {call.name}")
+        task.add_done_callback(lambda _: self._wake.set())
+        self._tools[ticket.call_id] = _ToolRun(task, context)
+
+    async def _invoke(self, ticket: Ticket, context: ToolContext) -> ToolResult:
+        self._config.faults.reach("tool.run.before")
+        result = await self._gate.invoke(ticket, context)
+        self._config.faults.reach("tool.run.after")
+        return result
+
+    async def _take_tool_results(self, draft: Draft, labels: list[str]) -> None:
+        for call_id, run in list(self._tools.items()):
+            if not run.task.done():
+                continue
+            del self._tools[call_id]
+            if "result" not in labels:
+                labels.append("result")
+            result = _result_of(run, draft)
+            transitions.finish_tool(draft, result)
+            if self._hooks.any("post_tool_use"):
+                for outcome in await self._hooks.run(
+                    "post_tool_use", replace(self._hook_context(draft), result=result)
+                ):
+                    if isinstance(outcome, AddContext):
+                        transitions.note(draft, outcome.text)
+        if not draft.checkpoint.pending_tools:
+            self._end_batch()
+
+    def _end_batch(self) -> None:
+        self._authorised = False
+        self._tickets.clear()
+
+    def _tool_context(self, call: ToolCall, idempotency_key: str = "") -> ToolContext:
+        active = self._checkpoint.active_execution
+        principals = active.principals if active else ()
+        return ToolContext(
+            session_id=self.session_id,
+            turn_id=active.turn_id if active else "",
+            call_id=call.call_id,
+            workspace=self._config.workspace,
+            idempotency_key=idempotency_key,
+            origin=self._checkpoint.session_context.origin_label,
+            principal=principals[0] if principals else None,
+        )
+
+    def _tool_context_of(self, ticket: Ticket) -> ToolContext:
+        return self._tool_context(
+            ToolCall(call_id=ticket.call_id, name=ticket.action.tool, arguments=ticket.action.arguments)
+        )
+
+    # -------------------------------------------------------------------------------------------- the end of a turn
+
+    async def _complete(self, draft: Draft, labels: list[str]) -> bool:
+        """Let steers that wait now enter; else, unless a stop hook wants one more step, end the turn."""
+        if transitions.waiting_steers(draft.checkpoint):
+            ending = draft.active.phase
+            if await self._enter_steers(draft):
+                labels.append("steer")
+                transitions.overtake(draft, ending, self._config.new_id())
+                return True
+        for outcome in await self._hooks.run("stop", self._hook_context(draft)):
+            if isinstance(outcome, Continue) and not draft.active.stop_hook_active:
+                transitions.note(draft, outcome.prompt)
+                draft.change_active(stop_hook_active=True, phase=ExecutionPhase.model())
+                return True
+        labels.append("terminal")
+        transitions.complete_turn(draft)
+        self._new_turn()
+        return False
+
+    async def _end_interrupted(self, draft: Draft) -> None:
+        """Stop what is in flight, keep what it had come to, and end the turn."""
+        text = "".join(self._model.text) if self._model is not None else ""
+        await self._end_effects()
+        for call_id, run in list(self._tools.items()):
+            del self._tools[call_id]
+            if run.task.done() and not run.task.cancelled():
+                transitions.finish_tool(draft, run.task.result())
+        step = draft.checkpoint.active_model_step
+        if text and step is not None:
+            draft.append(AssistantMessage(parts=(TextPart(text=text),)))
+            draft.emit(
+                events.AssistantMessage(turn_id=draft.active.turn_id, model_step_id=step.model_step_id, text=text)
+            )
+        transitions.abort_turn(draft, STOPPED, by=draft.active.interrupted_by)
+        self._new_turn()
+
+    async def _end_effects(self) -> None:
+        """Cancel what is in flight and wait, for a bounded time, until it has ended."""
+        tasks: list[asyncio.Task[ModelReply] | asyncio.Task[ToolResult]] = []
+        if self._model is not None:
+            tasks.append(self._model.task)
+        for run in self._tools.values():
+            run.context.cancel.set()
+            tasks.append(run.task)
+        running = [task for task in tasks if not task.done()]
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=GRACE_SECONDS)
+        self._model = None
+
+    # -------------------------------------------------------------------------------------------- hooks
+
+    def _hook_context(self, draft: Draft | None = None) -> HookContext:
+        checkpoint = draft.checkpoint if draft is not None else self._checkpoint
+        active = checkpoint.active_execution
+        return HookContext(
+            session_id=checkpoint.session_id,
+            turn_id=active.turn_id if active else None,
+            session_context=checkpoint.session_context,
+            metadata=checkpoint.metadata,
+        )
+
+
+def _with_unique_ids(parts: tuple[AssistantPart, ...]) -> tuple[AssistantPart, ...]:
+    """The parts with call ids that are not empty and not repeated, as providers and our tables need them."""
+    seen: set[str] = set()
+    result: list[AssistantPart] = []
+    for position, part in enumerate(parts):
+        if isinstance(part, ToolCall):
+            call_id = part.call_id or f"call_{position}"
+            while call_id in seen:
+                call_id = f"{call_id}_{position}"
+            seen.add(call_id)
+            part = part if call_id == part.call_id else replace(part, call_id=call_id)
+        result.append(part)
+    return tuple(result)
+
+
+def _result_of(run: _ToolRun, draft: Draft) -> ToolResult:
+    if not run.task.cancelled():
+        return run.task.result()
+    name = next(t.call.name for t in draft.checkpoint.pending_tools if t.call.call_id == run.context.call_id)
+    return ToolResult(
+        call_id=run.context.call_id,
+        name=name,
+        output="stopped because of new instructions",
+        is_error=True,
+        outcome="interrupted",
+    )
+
+
+def _resolution_of(decision: approvals.Decision) -> Resolution:
+    match decision:
+        case approvals.Approve():
+            return Resolution.APPROVED
+        case approvals.ApproveForSession():
+            return Resolution.APPROVED_FOR_SESSION
+        case approvals.ApproveWith():
+            return Resolution.EDITED
+        case approvals.Deny():
+            return Resolution.DENIED
+        case approvals.Abort():
+            return Resolution.ABORTED
+        case _:
+            assert_never(decision)

@@ -1,0 +1,158 @@
+"""What a session does next: a pure function of its checkpoint and of what is in flight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from runtime import transitions
+from runtime.protocol.approvals import RUNS
+from runtime.protocol.checkpoint import Checkpoint
+from runtime.protocol.context import ToolCall
+from runtime.protocol.session import QueuedMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InFlight:
+    """Effects that the process is waiting for. `backing_off`: a failed model call waits for its next attempt."""
+
+    model: bool = False
+    tools: frozenset[str] = frozenset()
+    backing_off: bool = False
+    authorised: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Nothing to do until something arrives, ends, or `until_ms` is reached."""
+
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """No turn runs and nothing waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakeMessage:
+    """Start a turn with this message."""
+
+    message: QueuedMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndInterrupted:
+    """A person stopped the turn: end what is in flight, then the turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartStep:
+    """Ask the model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authorise:
+    """A fresh batch of calls: decide which run, which are refused, and which a person is asked about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireApproval:
+    """Nobody decided in time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkipTools:
+    """A steer waits: calls that have not begun and that no person approved are skipped."""
+
+    calls: tuple[ToolCall, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTools:
+    """Start these calls; more than one only if all of them may run side by side."""
+
+    call_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complete:
+    """The model has ended its answer: let steers enter, or end the turn."""
+
+
+Move: TypeAlias = (
+    Wait
+    | Rest
+    | TakeMessage
+    | EndInterrupted
+    | StartStep
+    | Authorise
+    | ExpireApproval
+    | SkipTools
+    | RunTools
+    | Complete
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What the decision needs of the configuration."""
+
+    skip_tools_on_steer: bool = True
+    parallel: frozenset[str] = frozenset()
+
+
+def next_move(checkpoint: Checkpoint, flight: InFlight, rules: Rules, now_ms: int) -> Move:
+    """The one thing to do now."""
+    active = checkpoint.active_execution
+    if active is None:
+        if checkpoint.pending_messages and not checkpoint.retiring:
+            return TakeMessage(message=checkpoint.pending_messages[0])
+        return Rest()
+    if active.interrupted_by is not None:
+        return EndInterrupted()
+    if flight.model or flight.backing_off:
+        return Wait()
+    if checkpoint.pending_tools:
+        return _next_of_batch(checkpoint, flight, rules, now_ms)
+    if active.phase.kind == "completion":
+        return Complete()
+    return StartStep()
+
+
+def _next_of_batch(checkpoint: Checkpoint, flight: InFlight, rules: Rules, now_ms: int) -> Move:
+    approval = checkpoint.pending_approval
+    if approval is not None and approval.decision is None:
+        if approval.expires_at_ms is not None and now_ms >= approval.expires_at_ms:
+            return ExpireApproval()
+        return Wait(until_ms=approval.expires_at_ms)
+    if not flight.authorised:
+        return Authorise()
+    waiting = [tool for tool in checkpoint.pending_tools if tool.state == "pending"]
+    if rules.skip_tools_on_steer and transitions.waiting_steers(checkpoint):
+        approved = approved_calls(checkpoint)
+        skippable = tuple(tool.call for tool in waiting if tool.call.call_id not in approved)
+        if skippable:
+            return SkipTools(calls=skippable)
+    if not waiting:
+        return Wait()
+    first = waiting[0]
+    if first.call.name not in rules.parallel:
+        return Wait() if flight.tools else RunTools(call_ids=(first.call.call_id,))
+    running = {tool.call.name for tool in checkpoint.pending_tools if tool.call.call_id in flight.tools}
+    if running - rules.parallel:
+        return Wait()
+    side_by_side: list[str] = []
+    for tool in waiting:
+        if tool.call.name not in rules.parallel:
+            break
+        side_by_side.append(tool.call.call_id)
+    return RunTools(call_ids=tuple(side_by_side))
+
+
+def approved_calls(checkpoint: Checkpoint) -> frozenset[str]:
+    """Calls of the batch that a person approved."""
+    approval = checkpoint.pending_approval
+    if approval is None or approval.decision not in RUNS:
+        return frozenset()
+    return frozenset(approval.gated)

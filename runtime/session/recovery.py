@@ -1,0 +1,92 @@
+"""What a restart finds, and what it makes of it: one pure function, evaluated in the order of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from runtime import transitions
+from runtime.protocol import events
+from runtime.protocol.approvals import Resolution
+from runtime.protocol.checkpoint import Checkpoint
+from runtime.protocol.context import ToolCall
+from runtime.tools.base import Replay
+from runtime.transitions import Draft
+
+MAX_CRASHES = 3
+RESTARTED = "interrupted by a restart"
+POISONED = "this message ended the program three times in a row; it was not tried again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoveryOptions:
+    """`abort` is the library's caution; `retry` and `continue` let a turn go on by itself."""
+
+    on_interrupted_step: Literal["abort", "retry"] = "abort"
+    on_uncertain_tools: Literal["abort", "continue"] = "abort"
+
+
+def recover(
+    checkpoint: Checkpoint,
+    options: RecoveryOptions,
+    replay_of: Callable[[ToolCall], Replay],
+    now_ms: int,
+    reference: str,
+) -> Draft:
+    """The start-up transaction of a session found as `checkpoint`; unchanged if there is nothing to repair.
+
+    `replay_of` tells the replay class of a call's tool (`unsafe` for one that is not known any more).
+    """
+    draft = Draft(checkpoint, now_ms)
+    if checkpoint.active_execution is not None:
+        _recover_turn(draft, options, replay_of, reference)
+    transitions.release_steers(draft)
+    return draft
+
+
+def _recover_turn(
+    draft: Draft, options: RecoveryOptions, replay_of: Callable[[ToolCall], Replay], reference: str
+) -> None:
+    found = draft.checkpoint
+    started = [tool for tool in found.pending_tools if tool.state == "started"]
+    if draft.active.interrupted_by is not None:
+        transitions.abort_turn(
+            draft, "stopped", by=draft.active.interrupted_by, started_text=transitions.UNKNOWN_OUTCOME
+        )
+        return
+    if found.pending_approval is not None and found.pending_approval.decision is None:
+        return
+    if not started and found.active_model_step is None:
+        return
+    crashes = draft.active.crash_count + 1
+    if crashes >= MAX_CRASHES:
+        _end_poisoned(draft, reference)
+        return
+    draft.change_active(crash_count=crashes)
+    transitions.close_step(draft, "interrupted")
+    if started:
+        _recover_tools(draft, options, replay_of)
+    elif options.on_interrupted_step == "abort":
+        transitions.abort_turn(draft, RESTARTED)
+
+
+def _recover_tools(draft: Draft, options: RecoveryOptions, replay_of: Callable[[ToolCall], Replay]) -> None:
+    started = [tool for tool in draft.checkpoint.pending_tools if tool.state == "started"]
+    unsafe = [tool for tool in started if replay_of(tool.call) == "unsafe"]
+    transitions.return_to_pending(draft, [tool.call.call_id for tool in started if tool not in unsafe])
+    for tool in unsafe:
+        transitions.refuse_tool(draft, tool.call, transitions.UNKNOWN_OUTCOME, "unknown")
+    if unsafe and options.on_uncertain_tools == "abort":
+        transitions.abort_turn(draft, RESTARTED)
+
+
+def _end_poisoned(draft: Draft, reference: str) -> None:
+    draft.emit(events.Error(kind="stopped", message=POISONED, reference=reference, turn_id=draft.active.turn_id))
+    transitions.abort_turn(
+        draft,
+        POISONED,
+        outcome="failed",
+        approval=Resolution.INVALIDATED,
+        started_text=transitions.UNKNOWN_OUTCOME,
+    )
