@@ -14,7 +14,8 @@ from runtime.protocol.events import Event
 from runtime.protocol.session import QueuedMessage, SessionContext
 from runtime.store import codec, queries
 from runtime.store.base import EventPage, Head
-from runtime.store.saving import Known, SmallTables
+from runtime.store.changes import SmallTables
+from runtime.store.saving import Known
 from runtime.store.writer import Row, Statement, Steps, Transaction
 
 T = TypeVar("T")
@@ -107,7 +108,8 @@ def read_session(session_id: str) -> Steps[Loaded | None]:
         pending_tools=checkpoint.pending_tools,
         pending_approval=checkpoint.pending_approval,
         metadata=metadata,
-        loop=(loop_state, runtime_status),
+        loop_state=loop_state,
+        runtime_status=runtime_status,
     )
     return Loaded(checkpoint, Known(head, checkpoint.session_context, small))
 

@@ -1,7 +1,8 @@
 """How a type of the protocol looks as JSON: compiled once per type from its annotations.
 
 A member of a union of dataclasses carries its snake-case class name under `kind`; everything else is written as it is.
-Reading ignores fields that it does not know and fills absent ones from their defaults, so that older and newer rows load.
+Reading ignores fields that it does not know and fills absent ones from their defaults, so that rows of other versions
+load.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -33,7 +34,7 @@ def snake(name: str) -> str:
 
 
 def field_types(cls: type) -> dict[str, Any]:
-    """The resolved annotation of every field. JsonValue is recursive and stands for "any JSON": it is not looked into."""
+    """The resolved annotation of every field. JsonValue is recursive and means any JSON: it is not looked into."""
     hints = get_type_hints(cls, localns={"JsonValue": Any})
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
@@ -73,7 +74,7 @@ def _of_dataclass(cls: Any) -> Shape:
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
             raise msgspec.ValidationError(f"expected an object for {cls.__name__}, got {type(value).__name__}")
-        stored: dict[str, Any] = value
+        stored = cast("dict[str, Any]", value)
         try:
             return cls(**{name: shapes[name].read(stored[name]) for name in shapes if name in stored})
         except TypeError as error:
@@ -104,19 +105,19 @@ def _optional(inner: Shape) -> Shape:
 def _tagged(classes: Mapping[str, type]) -> Shape:
     shapes = {tag: _of_dataclass(cls) for tag, cls in classes.items()}
     tags = {cls: tag for tag, cls in classes.items()}
-    names = {cls: tuple(field_types(cls)) for cls in tags}
+    names = {tag: tuple(field_types(cls)) for tag, cls in classes.items()}
 
     def read(value: Any) -> Any:
-        inner = shapes.get(value.get(TAG)) if isinstance(value, dict) else None
+        inner = shapes.get(cast("dict[str, Any]", value).get(TAG, "")) if isinstance(value, dict) else None
         if inner is None:
             raise msgspec.ValidationError(f"expected one of {', '.join(shapes)} under {TAG!r}")
         return inner.read(value)
 
     def write(value: Any) -> Any:
-        cls: type = type(value)
-        inner = shapes[tags[cls]].write
-        fields = inner(value) if inner else {name: getattr(value, name) for name in names[cls]}
-        return {TAG: tags[cls], **fields}
+        tag = tags[value.__class__]
+        inner = shapes[tag].write
+        fields = inner(value) if inner else {name: getattr(value, name) for name in names[tag]}
+        return {TAG: tag, **fields}
 
     return Shape(read=read, write=write)
 

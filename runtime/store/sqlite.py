@@ -31,8 +31,6 @@ T = TypeVar("T")
 REMEMBERED = 512
 """Sessions of which the store remembers what it stored last, so that a save writes only what changed."""
 
-READERS = 2
-
 
 def random_id() -> str:
     """128 random bits."""
@@ -116,8 +114,8 @@ class SqliteStore:
         try:
             opened.append(await open_writer(where, busy_timeout_ms=busy_timeout_ms, clock=clock))
             await schema.migrate(opened[0], where, {"runtime": schema.RUNTIME, **(components or {})})
-            for _ in range(READERS):
-                opened.append(await open_reader(where, busy_timeout_ms=busy_timeout_ms))
+            opened.append(await open_reader(where, busy_timeout_ms=busy_timeout_ms))
+            opened.append(await open_reader(where, busy_timeout_ms=busy_timeout_ms))
             files.secure(where)
         except BaseException as error:
             for connection in reversed(opened):

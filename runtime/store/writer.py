@@ -221,7 +221,7 @@ class Connection:
             return made[0]
 
         connection = await aiosqlite.connect(
-            f"{path.absolute().as_uri()}?mode=rw",
+            f"{path.absolute().as_uri()}?mode=rw",  # noqa: ASYNC240 - asks for the current folder at most
             uri=True,
             isolation_level=None,
             timeout=busy_timeout_ms / 1000,
