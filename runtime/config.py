@@ -21,8 +21,8 @@ from runtime.store.base import CheckpointStore
 from runtime.tools.base import Tool, Workspace
 
 Instructions: TypeAlias = "str | Callable[[], str]"
-Recheck: TypeAlias = Callable[[Action, tuple[str, ...]], Awaitable[str | None]]
-"""(action, principals of the turn) -> why it may not run after all, or None."""
+Recheck: TypeAlias = Callable[[Action, tuple[str, ...], "str | None"], Awaitable["str | None"]]
+"""(action, principals of the turn, who approved) -> why it may not run after all, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1069,7 +1069,8 @@ class Agent:
             context = self._tool_context_of(ticket)
             changed = await self._gate.changed_since(ticket, context, ours)
             if changed is None and self._config.recheck is not None:
-                changed = await self._config.recheck(ticket.action, draft.active.principals)
+                by = approval.decided_by if approval else None
+                changed = await self._config.recheck(ticket.action, draft.active.principals, by)
             return changed
         except Exception:
             log.exception("an approved call could not be checked again")
