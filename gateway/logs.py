@@ -42,7 +42,7 @@ TALKATIVE = (
 def configure(
     *, level: str = "info", form: Literal["auto", "console", "json"] = "auto", stream: TextIO | None = None
 ) -> None:
-    """Send every log of the process to `stream` (standard error), redacted; may be called again.
+    """Send every log of the process to `stream` (standard error) and nowhere else, redacted; may be called again.
 
     Uncaught exceptions of any thread and warnings are logged too, instead of being printed as they are.
     """
@@ -51,10 +51,8 @@ def configure(
     handler = RedactingHandler(target)
     handler.setFormatter(_formatter(people=people, colours=people and target.isatty()))
     root = logging.getLogger()
-    for old in root.handlers[:]:
-        if isinstance(old, RedactingHandler):
-            root.removeHandler(old)
-    root.addHandler(handler)
+    # Whatever hangs there already writes without redaction.
+    root.handlers = [handler]
     root.setLevel(level.upper())
     for name in TALKATIVE:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))

@@ -57,8 +57,8 @@ def prepare(folder: Path) -> None:
             f"{folder} is not a folder; move it away, or set another gateway.state_dir."
         ) from None
     _close(folder, 0o700)
-    for entry in os.scandir(folder):
-        _close(Path(entry.path), 0o700 if entry.is_dir(follow_symlinks=False) else 0o600)
+    for entry in sorted(folder.iterdir()):
+        _close(entry, 0o700 if entry.is_dir() and not entry.is_symlink() else 0o600)
 
 
 def _close(path: Path, mode: int) -> None:

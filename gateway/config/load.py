@@ -7,13 +7,13 @@ import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from pydantic import ValidationError
 
 from gateway.config.checks import contradictions, obstacles
 from gateway.config.lines import KeyPath, line_of, lines_of
-from gateway.config.model import Config
+from gateway.config.model import Config, GatewaySection
 from gateway.config.problems import ConfigurationInvalid, Problem, problems_of
 from gateway.config.secret_sources import Filled, fill, unknown_variables
 
@@ -28,7 +28,7 @@ def load(path: Path, environ: Mapping[str, str], *, to_run: bool = False) -> Con
     """
     file = path.absolute()
     text, status = _read(file)
-    raw, lines = _parse(text, file), lines_of(text)
+    raw, lines = _with_state_folder(_parse(text, file)), lines_of(text)
     filled = fill(raw, file.parent, environ)
     problems = [*_exposures(status, filled, file, lines), *_with_lines(filled, file, lines)]
     try:
@@ -70,6 +70,14 @@ def _parse(text: str, file: Path) -> dict[str, Any]:
         line = next((int(word) for word in where.replace(",", " ").split() if word.isdigit()), text.count("\n") + 1)
         message = f"is not valid TOML: {what[:1].lower()}{what[1:]}"
         raise _unreadable(file, message, "correct it; config.example.toml shows the form", line) from None
+
+
+def _with_state_folder(raw: dict[str, Any]) -> dict[str, Any]:
+    """Written down, so that the default too starts at the file's folder."""
+    gateway = raw.setdefault("gateway", {})
+    if isinstance(gateway, dict):
+        cast("dict[str, Any]", gateway).setdefault("state_dir", str(GatewaySection().state_dir))
+    return raw
 
 
 def _unreadable(file: Path, message: str, remedy: str, line: int | None = None) -> ConfigurationInvalid:

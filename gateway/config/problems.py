@@ -129,7 +129,7 @@ def _mismatch(details: Any) -> tuple[str, str]:
         return f"must be {wanted}, and it is {found}", remedy
     if kind in _LIMITS:
         words, name, remedy = _LIMITS[kind]
-        return f"must be {words} {context[name]}", remedy
+        return f"must be {words} {context[name]:g}", remedy
     if kind == "literal_error":
         return f"must be one of {context['expected']}", "choose one of these words"
     if kind in ("int_from_float", "int_parsing"):
