@@ -15,7 +15,8 @@ RuntimeFailure
 │   ├── ModelRateLimited      429, with retry_after
 │   ├── ModelAuthentication   401, 403
 │   ├── ContextTooLong        the request does not fit the window
-│   └── ModelRefused          any other 4xx
+│   ├── ModelRefused          any other 4xx
+│   └── ModelFailed           the code that speaks to the model broke
 ├── ToolError                 a tool could not do what was asked (told to the model)
 ├── SandboxError              the sandbox refused or is missing
 └── LoopError                 a bounded loop failed
@@ -109,6 +110,10 @@ class ContextTooLong(ModelError):
 
 class ModelRefused(ModelError):
     """The provider refuses the request as it is."""
+
+
+class ModelFailed(ModelError):
+    """The code that speaks to the model raised something that is no ModelError; its cause says what."""
 
 
 class ToolError(RuntimeFailure):

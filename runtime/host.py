@@ -123,7 +123,7 @@ class Runtime:
         for last in (False, True):
             agent = await self.open(session_id)
             try:
-                return await agent.submit(op, submission_id)
+                return await agent.offer(op, submission_id)
             except AgentStopped:  # evicted between the two calls: once more, with the reopened one
                 if last or agent.failure is not None:
                     raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
@@ -114,6 +114,10 @@ class Checkpoint:
         made: object = cast(object, self.context)
         if not isinstance(made, Context):  # a tuple or list, in a checkpoint made by hand
             object.__setattr__(self, "context", Context(self.context))
+        for name in ("pending_messages", "pending_tools"):
+            waiting: object = getattr(self, name)
+            if type(waiting) is not tuple:
+                object.__setattr__(self, name, tuple(cast("Iterable[object]", waiting)))
 
     @classmethod
     def empty(cls, session_id: str) -> Checkpoint:

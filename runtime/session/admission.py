@@ -10,6 +10,8 @@ from runtime.protocol.checkpoint import Checkpoint, Receipt
 from runtime.protocol.session import Boundary, Delivery, QueuedMessage
 from runtime.transitions import Draft
 
+TOO_LONG = f"the message is longer than {ops.MAX_TEXT_BYTES >> 20} MiB; send it as a file"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionRules:
@@ -51,8 +53,8 @@ def _objection(checkpoint: Checkpoint, op: ops.Message, rules: AdmissionRules) -
         return "this session has ended; send the message again in the new one"
     if not op.text.strip() and not op.attachments:
         return "the message is empty"
-    if len(op.text.encode()) > ops.MAX_TEXT_BYTES:
-        return f"the message is longer than {ops.MAX_TEXT_BYTES >> 20} MiB; send it as a file"
+    if len(op.text.encode(errors="replace")) > ops.MAX_TEXT_BYTES:  # a lone surrogate must not end the session
+        return TOO_LONG
     if len(op.attachments) > ops.MAX_ATTACHMENTS:
         return f"the message has more than {ops.MAX_ATTACHMENTS} attachments"
     active = checkpoint.active_execution
@@ -78,6 +80,8 @@ def admit_edit(draft: Draft, op: ops.EditQueued, submission_id: str) -> Receipt:
     """Edit a waiting message; a warning if it does not wait any more."""
     if not op.text.strip():
         return Receipt(submission_id=submission_id, status="rejected", reason="the new text is empty")
+    if len(op.text.encode(errors="replace")) > ops.MAX_TEXT_BYTES:
+        return Receipt(submission_id=submission_id, status="rejected", reason=TOO_LONG)
     done = transitions.edit_queued(draft, op.message_id, op.text)
     return _done_or_warned(draft, submission_id, done, "the message does not wait any more")
 

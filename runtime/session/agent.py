@@ -20,14 +20,17 @@ from runtime.config import AgentConfig
 from runtime.errors import (
     AgentStopped,
     CheckpointError,
+    CommitUnknown,
     ConfigurationError,
     ModelError,
+    ModelFailed,
+    ModelUnavailable,
     NoModelRoute,
     StaleCheckpoint,
     ToolError,
 )
 from runtime.middleware import AddContext, Allow, Continue, Deny, HookContext, Reject, Rewrite, Stop
-from runtime.models.base import Delta, ModelReply, ModelRequest
+from runtime.models.base import Delta, Model, ModelReply, ModelRequest
 from runtime.protocol import approvals, events, ops
 from runtime.protocol.approvals import (
     ApprovalResult,
@@ -47,7 +50,7 @@ from runtime.session.complaints import describe
 from runtime.session.feed import Feed, Reader
 from runtime.session.gate import GRACE_SECONDS, Ask, Gate, Refuse, Run, Ticket
 from runtime.session.hooks import Hooks
-from runtime.store.base import Lease
+from runtime.store.base import DuplicateReceipt, Lease
 from runtime.tools.base import ToolContext
 from runtime.transitions import Draft
 
@@ -63,6 +66,10 @@ RETRY_CAP_SECONDS = 3.2
 STOPPED = "stopped"
 REJECTED_BY_HOOK = "rejected by policy"
 APPROVAL_EXPIRED = "approval expired"
+
+
+class LostOnTheWay(AgentStopped):
+    """The agent failed while it had the op. Nothing of the op is stored."""
 
 
 @dataclass(slots=True, eq=False)
@@ -209,8 +216,17 @@ class Agent:
         """Ask something of the session; on return what the receipt says is durable.
 
         The id is the caller's name for the submission: asking again under it is harmless and answers `duplicate`.
+        An agent that fails while it has the op rejects it: nothing of it is stored, and its id may be used again.
         AgentStopped: the agent has ended and nothing was acknowledged. Cancelling the call does not take the op back.
         """
+        submission_id = submission_id or uuid.uuid4().hex
+        try:
+            return await self.offer(op, submission_id)
+        except LostOnTheWay as lost:
+            return Receipt(submission_id=submission_id, status="rejected", reason=lost.reason)
+
+    async def offer(self, op: ops.Op, submission_id: str | None = None) -> Receipt:
+        """As `submit`, but AgentStopped also where the agent fails while it has the op: ask its successor again."""
         if self.ended:
             raise AgentStopped(self._why_ended())
         asked = _Asked(
@@ -270,10 +286,10 @@ class Agent:
         self._last_event = head.event_sequence if head else 0
         self._reader = self._feed.reader(self._last_event, behind=False)
         self._grants = await self._store.grants(self.session_id)
-        for outcome in await self._hooks.run("session_start", self._hook_context()):
+        draft = self._recovered()
+        for outcome in await self._hooks.run("session_start", self._hook_context(draft)):
             if isinstance(outcome, Stop):
                 raise ConfigurationError(f"the session was refused: {outcome.reason}")
-        draft = self._recovered()
         configured = events.SessionConfigured(
             session_id=self.session_id,
             context=draft.checkpoint.session_context,
@@ -378,7 +394,9 @@ class Agent:
             return
         self._closing = True
         await self._end_effects()
-        why = AgentStopped(self._why_ended())
+        # Where even the disk could not say whether the save was kept, nobody is told that it was not.
+        certain = self.failure is not None and not isinstance(self.failure, CommitUnknown)
+        why = (LostOnTheWay if certain else AgentStopped)(self._why_ended())
         while self._mailbox:
             asked = self._mailbox.popleft()
             if not asked.receipt.done():
@@ -457,9 +475,12 @@ class Agent:
 
     async def _adopt(self, save_id: str, draft: Draft, error: Exception) -> int:
         """A save reported an error: if it was kept all the same it is ours, else it is lost and the error stands."""
-        head = await self._store.head(self.session_id)
+        try:
+            head = await self._store.head(self.session_id)
+        except CheckpointError as unreadable:
+            raise CommitUnknown("a save failed, and the disk cannot say whether it was kept") from unreadable
         if head is None or head.save_id != save_id:
-            raise error
+            raise _lost(error)
         return head.event_sequence - len(draft.events) + 1
 
     # -------------------------------------------------------------------------------------------- ops
@@ -488,8 +509,6 @@ class Agent:
         match op:
             case ops.Message():
                 receipt = admission.admit_message(draft, op, submission_id, self._admission)
-                if receipt.status == "accepted":
-                    self._cancel_for_input(receipt)
             case ops.EditQueued():
                 receipt = admission.admit_edit(draft, op, submission_id)
             case ops.RemoveQueued():
@@ -516,7 +535,12 @@ class Agent:
                 assert_never(op)
         if draft.changed:
             label = "decision" if isinstance(op, ops.ResolveApproval | ops.Undeliverable) else "accept"
-            await self._commit(draft, label)
+            try:
+                await self._commit(draft, label)
+            except DuplicateReceipt:  # another session took the id between our look and our save
+                return Receipt(submission_id=submission_id, status="duplicate")
+        if isinstance(op, ops.Message):
+            self._cancel_for_input(receipt)
         return receipt
 
     async def _known(self, asked: _Asked) -> Receipt | None:
@@ -717,7 +741,7 @@ class Agent:
         return receipt
 
     def _cancel_for_input(self, receipt: Receipt) -> None:
-        if receipt.disposition != "steer":
+        if receipt.status != "accepted" or receipt.disposition != "steer":
             return
         for run in self._tools.values():
             call = next((t.call for t in self._checkpoint.pending_tools if t.call.call_id == run.context.call_id), None)
@@ -908,9 +932,18 @@ class Agent:
             self._show([events.AssistantDelta(turn_id=turn_id, model_step_id=step_id, text=delta.text)])
 
         self._config.faults.reach("model.call.before")
-        reply = await self._config.models.get(checkpoint.model_route or "").step(request, on_delta)
+        reply = await self._reply_of(self._config.models.get(checkpoint.model_route or ""), request, on_delta)
         self._config.faults.reach("model.call.after")
         return reply
+
+    async def _reply_of(self, model: Model, request: ModelRequest, on_delta: Callable[[Delta], None]) -> ModelReply:
+        """The model's answer. What is no ModelError is a fault in its code: it fails the turn, not the session."""
+        try:
+            return await model.step(request, on_delta)
+        except ModelError:
+            raise
+        except Exception as error:
+            raise ModelFailed(f"the model's code raised {type(error).__name__}") from error
 
     def _take_model_answer(self, draft: Draft, labels: list[str]) -> None:
         call = self._model
@@ -918,7 +951,7 @@ class Agent:
             return
         self._model = None
         labels.append("answer")
-        error = call.task.exception()
+        error = _error_of(call.task)
         if error is None:
             self._attempt = 0
             reply = call.task.result()
@@ -942,13 +975,12 @@ class Agent:
             return
         labels.append("terminal")
         reference = self._reference()
-        log.error("model call failed [%s]: %r", reference, error)
+        log.error("model call failed [%s]: %r", reference, error, exc_info=error.__cause__)
         self._fail_turn(draft, describe(error, reference))
 
     def _delay(self, error: ModelError) -> float:
         longest = min(RETRY_CAP_SECONDS, RETRY_FIRST_SECONDS * 2**self._attempt)
-        jittered = self._config.random.uniform(longest / 2, longest)
-        return max(jittered, error.retry_after or 0.0)
+        return max(self._config.random.uniform(RETRY_FIRST_SECONDS, longest), error.retry_after or 0.0)
 
     def _backing_off(self, draft: Draft) -> bool:
         return self._not_before_ms is not None and draft.now_ms < self._not_before_ms
@@ -1156,13 +1188,16 @@ class Agent:
             del self._tools[call_id]
             if run.task.done() and not run.task.cancelled():
                 transitions.finish_tool(draft, run.task.result())
+            elif not run.task.done():
+                log.error("tool %s ignores that it was stopped", run.task.get_name())
         step = draft.checkpoint.active_model_step
         if text and step is not None:
             draft.append(AssistantMessage(parts=(TextPart(text=text),)))
             draft.emit(
                 events.AssistantMessage(turn_id=draft.active.turn_id, model_step_id=step.model_step_id, text=text)
             )
-        transitions.abort_turn(draft, STOPPED, by=draft.active.interrupted_by)
+        closed = Resolution.INVALIDATED if draft.checkpoint.retiring else Resolution.INTERRUPTED
+        transitions.abort_turn(draft, STOPPED, by=draft.active.interrupted_by, approval=closed)
         self._new_turn()
 
     async def _end_effects(self) -> None:
@@ -1193,6 +1228,11 @@ class Agent:
         )
 
 
+def _error_of(task: asyncio.Task[ModelReply]) -> BaseException | None:
+    """What ended a model call. We cancel calls only when we end: one that was cancelled all the same lost its line."""
+    return ModelUnavailable("the model call was cancelled from within") if task.cancelled() else task.exception()
+
+
 def _with_unique_ids(parts: tuple[AssistantPart, ...]) -> tuple[AssistantPart, ...]:
     """The parts with call ids that are not empty and not repeated, as providers and our tables need them."""
     seen: set[str] = set()
@@ -1219,6 +1259,15 @@ def _result_of(run: _ToolRun, draft: Draft) -> ToolResult:
         is_error=True,
         outcome="interrupted",
     )
+
+
+def _lost(error: Exception) -> Exception:
+    """The error of a save that is certainly not kept."""
+    if not isinstance(error, CommitUnknown):
+        return error
+    lost = CheckpointError("the commit failed, and nothing of it is stored")
+    lost.__cause__ = error
+    return lost
 
 
 def _resolution_of(decision: approvals.Decision) -> Resolution:

@@ -31,6 +31,8 @@ def _words(error: BaseException) -> tuple[ErrorKind, str]:
             return "context_too_long", "The conversation is too long for the model; /compact or /new helps."
         case errors.ModelUnavailable():
             return "provider", "The model service did not answer."
+        case errors.ModelFailed():
+            return "provider", "The model could not be asked because of a fault in its connection to us."
         case errors.ModelError():
             return "provider", "The model service refused the request."
         case errors.StaleCheckpoint():

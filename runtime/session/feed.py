@@ -29,6 +29,7 @@ class Reader:
     after: int
     buffer: deque[Event] = field(default_factory=deque[Event])
     behind: bool = False
+    newest_missed: int = 0
     ended: bool = False
     woken: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -42,10 +43,13 @@ class Reader:
             self.buffer.append(event)
         elif not self.behind:
             self.buffer.append(event)
+        else:
+            self.newest_missed = event.sequence
         self.woken.set()
 
     def _fall_behind(self) -> None:
         self.behind = True
+        self.newest_missed = max(self.newest_missed, *(event.sequence or 0 for event in self.buffer))
         kept = [
             event
             for event in self.buffer
@@ -79,8 +83,10 @@ class Reader:
     async def _catch_up(self) -> None:
         page = await self.read_page(self.after, BUFFER // 4)
         self.buffer.extend(page.events)
-        if not page.events or page.events[-1].sequence == page.latest_sequence:
-            self.behind = False
+        if page.events and page.events[-1].sequence != page.latest_sequence:
+            return
+        # What was published while the page was read is not on it, and was not taken into the buffer.
+        self.behind = self.newest_missed > page.latest_sequence > 0  # 0: the session was deleted
 
 
 class Feed:

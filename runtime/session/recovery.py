@@ -56,6 +56,8 @@ def _recover_turn(
         )
         return
     if found.pending_approval is not None and found.pending_approval.decision is None:
+        if started:  # no call of a batch starts before its decision, whatever a checkpoint made by hand says
+            transitions.return_to_pending(draft, [tool.call.call_id for tool in started])
         return
     if not started and found.active_model_step is None:
         return
