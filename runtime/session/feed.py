@@ -65,8 +65,6 @@ class Reader:
     async def next(self) -> Event | None:
         """The next event, or None once the stream has ended and was read to its end."""
         while True:
-            if self.behind:
-                await self._catch_up()
             while self.buffer:
                 event = self.buffer.popleft()
                 if event.sequence is None:
@@ -74,11 +72,13 @@ class Reader:
                 if event.sequence > self.after:
                     self.after = event.sequence
                     return event
-            if self.ended and not self.behind:
+            if self.behind:
+                await self._catch_up()
+                continue
+            if self.ended:
                 return None
             self.woken.clear()
-            if not self.ended:
-                await self.woken.wait()
+            await self.woken.wait()
 
     async def _catch_up(self) -> None:
         page = await self.read_page(self.after, BUFFER // 4)

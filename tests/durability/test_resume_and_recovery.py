@@ -1,4 +1,4 @@
-"""Sessions across restarts: what is stored is what happens next. Written as a stranger to the code would, by its API."""
+"""Sessions across restarts: what is stored is what happens next. Written as a stranger would, by the API alone."""
 
 from __future__ import annotations
 
