@@ -1,0 +1,14 @@
+"""The gateway's named points at which a test may stop the process; see `runtime.faults`."""
+
+from __future__ import annotations
+
+POINTS: dict[str, str] = {
+    "intake.store.before": "something was let in and is not stored",
+    "intake.store.after": "it is stored, and the platform was not told",
+    "intake.route.before": "it has no session yet",
+    "intake.route.after": "its session and submission id are stored, and nothing was submitted",
+    "intake.submit.before": "an op is about to be submitted",
+    "intake.submit.after": "the op is submitted, and its outcome is not stored",
+    "intake.done.before": "the outcome and what is told to the person are about to be stored",
+    "intake.done.after": "both are stored, and nobody was told",
+}

@@ -1,0 +1,159 @@
+"""People's words on their way into a session, and the truthful receipt that they get."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from adapters.contract import Control, Inbound, Notice, Reaction
+from gateway.access import Right
+from gateway.budget import Priority
+from gateway.gathering import text_of
+from gateway.handling import Desk, Item, Routed, Settled
+from gateway.ledger.inbound import StoredRoute
+from gateway.ledger.surfaces import Letter, NewSurface, mint, payload
+from gateway.places import author_of, display_name, is_for_us
+from gateway.strings import say
+from runtime.errors import ConfigurationError
+from runtime.protocol import ops
+from runtime.protocol.checkpoint import Receipt
+from runtime.protocol.session import Delivery, Quoted
+from runtime.store.writer import Statement
+
+
+class Messages:
+    """Handles messages."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def route(self, item: Item) -> Routed | Settled:
+        """To the session of its place, which begins with it if there is none; or nowhere, with a sentence."""
+        try:
+            if not await is_meant_for_us(self._desk, item.inbound):
+                return Settled(outcome="not_for_us", forget=True)
+            return self._objection(item) or await route_to_session(self._desk, item)
+        except ConfigurationError as error:
+            return refused(self._desk, item, str(error))
+
+    async def perform(self, item: Item, route: StoredRoute) -> Settled:
+        """Submit it, and say what will happen with it."""
+        assert route.session_id is not None
+        scope = self._desk.places.binding(item.inbound.place).scope
+        delivery = None if Right.STEER in item.rights else Delivery.QUEUE
+        return await submit_message(self._desk, item, route, message_of(item, text_of(item.rows), scope, delivery))
+
+    def _objection(self, item: Item) -> Settled | None:
+        text = text_of(item.rows)
+        files = sum(len(row.inbound.files) for row in item.rows)
+        if not text.strip() and not any(row.inbound.quotes for row in item.rows):
+            key = "message.files" if files else "message.empty"
+            return Settled(outcome="empty", statements=self._desk.reply(item, say(key), error=True))
+        size, limit = len(text.encode()), self._desk.message_bytes()
+        if size > limit:
+            return refused(self._desk, item, say("message.too_long", size=_kilobytes(size), limit=_kilobytes(limit)))
+        return None
+
+
+async def is_meant_for_us(desk: Desk, inbound: Inbound) -> bool:
+    """Whether something said in a place is meant for us; see `places.is_for_us`."""
+    listen = desk.places.binding(inbound.place).listen
+    if is_for_us(inbound, listen, bound=False):
+        return True
+    return is_for_us(inbound, listen, bound=True) and await desk.places.is_bound(inbound)
+
+
+async def route_to_session(desk: Desk, item: Item) -> Routed:
+    """To the session of the item's place; where there is none, it begins in the same commit."""
+    row = await desk.places.find(item.inbound)
+    if row is not None:
+        return Routed(session_id=row.session_id)
+    begun = desk.places.begin(item.inbound, item.principal)
+    return Routed(session_id=begun.session_id, statements=begun.statements)
+
+
+def message_of(item: Item, text: str, scope: str, delivery: Delivery | None = None) -> ops.Message:
+    """The op for a person's words. What was forwarded or quoted is data, and not words of the sender."""
+    first = item.inbound
+    quoted = tuple(
+        Quoted(source=quote.source, author=quote.author, text=quote.text)
+        for row in item.rows
+        for quote in row.inbound.quotes
+    )
+    if first.forwarded and text:
+        quoted, text = (*quoted, Quoted(source="forward", author=None, text=text)), ""
+    names = [file.name for row in item.rows for file in row.inbound.files]
+    if names:
+        left_out = say("message.files_left_out", names=", ".join(display_name(name) for name in names))
+        quoted = (*quoted, Quoted(source="note", author=None, text=left_out))
+    return ops.Message(
+        text=text or say("message.forwarded"),
+        author=author_of(first, scope),
+        principal=item.principal,
+        quoted=quoted,
+        reply_to=first.reply_to.id if first.reply_to else None,
+        delivery=delivery,
+    )
+
+
+async def submit_message(desk: Desk, item: Item, route: StoredRoute, op: ops.Message) -> Settled:
+    """Submit words, and settle the item with the receipt that the person gets."""
+    assert route.session_id is not None
+    receipt = await desk.submit(route.session_id, op, route.submission_id)
+    if receipt.status == "rejected":
+        return refused(desk, item, receipt.reason or "")
+    return Settled(outcome=receipt.disposition or receipt.status, statements=_receipt(desk, item, route, receipt))
+
+
+def refused(desk: Desk, item: Item, reason: str) -> Settled:
+    """Done, with a sentence that says why nothing came of it."""
+    text = say("message.refused", reason=reason.rstrip("."))
+    return Settled(outcome="refused", statements=desk.reply(item, text, error=True))
+
+
+def _receipt(desk: Desk, item: Item, route: StoredRoute, receipt: Receipt) -> Sequence[Statement]:
+    match receipt.disposition:
+        case "steer":
+            return _mark_or_say(desk, item, "steered", say("receipt.steered"))
+        case "queue":
+            queued = _mark_or_say(desk, item, "queued", "" if _is_first(receipt) else _position(receipt))
+            return [*queued, *(_queue_notice(desk, item, route, receipt) if _is_first(receipt) else ())]
+        case _:
+            return _mark_or_say(desk, item, "accepted", "")
+
+
+def _mark_or_say(desk: Desk, item: Item, mark: str, words: str) -> list[Statement]:
+    """A mark on the message; where the platform has none, a silent line."""
+    ref = item.inbound.ref
+    if ref is not None and desk.capabilities(item.place).reactions:
+        return desk.mark(item, Reaction(ref=ref, mark=mark))  # type: ignore[arg-type]
+    return desk.plan(item, Notice(text=words), "mark", Priority.PROGRESS) if words else []
+
+
+def _is_first(receipt: Receipt) -> bool:
+    return receipt.position == 1
+
+
+def _position(receipt: Receipt) -> str:
+    return say("receipt.queued", n=receipt.position)
+
+
+def _queue_notice(desk: Desk, item: Item, route: StoredRoute, receipt: Receipt) -> list[Statement]:
+    """A silent line with the two things that can be done about a message that waits."""
+    token = mint(desk.random_bytes)
+    surface = NewSurface(
+        token=token,
+        kind="notice",
+        choices=f"{Letter.PROMOTE}{Letter.REMOVE}",
+        session_id=route.session_id,
+        request_id=route.submission_id,
+    )
+    controls = (
+        Control(label=say("control.promote"), token=payload(token, Letter.PROMOTE)),
+        Control(label=say("control.remove"), token=payload(token, Letter.REMOVE)),
+    )
+    notice = Notice(text=_position(receipt), controls=controls)
+    return desk.plan(item, notice, "queue", Priority.ANSWER, surface, route.session_id)
+
+
+def _kilobytes(size: int) -> str:
+    return f"{(size + 1023) // 1024} KB"
