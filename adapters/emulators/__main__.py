@@ -1,0 +1,93 @@
+"""An emulator as its own process, which outlives the gateway that is tested against it.
+
+    python -m adapters.emulators --platform telegram --port 0 --token 42:TEST --user 7:Alice --group -100123:Team
+
+Prints one JSON line with `platform`, `url`, `control` and `pid` when it is ready, and runs until SIGTERM, SIGINT, or,
+with --until-stdin-closes, until its standard input ends. Its state lives in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+
+from adapters.emulators.telegram import TelegramEmulator
+
+Stop = Callable[[], Awaitable[None]]
+
+
+async def start_telegram(options: argparse.Namespace) -> tuple[dict[str, str], Stop]:
+    """A Telegram emulator with the bots, people and groups of the command line."""
+    emulator = TelegramEmulator(journal_limit=options.journal_limit)
+    for token in options.token:
+        emulator.add_bot(token, reads_all=options.reads_all, topics=options.topics)
+    people = [emulator.add_user(number, name, started=True)["id"] for number, name in options.user]
+    for number, title in options.group:
+        emulator.add_chat(number, title=title, members=people, is_forum=options.topics, bot_rights=options.right)
+    await emulator.start(port=options.port)
+    return {"url": emulator.url, "control": emulator.control_url}, emulator.stop
+
+
+PLATFORMS = {"telegram": start_telegram}
+
+
+def numbered(text: str) -> tuple[int, str]:
+    """`7:Alice` as a pair."""
+    number, separator, name = text.partition(":")
+    if not separator or not number.lstrip("-").isdecimal() or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} does not read <id>:<name>")
+    return int(number), name
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m adapters.emulators", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--platform", choices=sorted(PLATFORMS), required=True)
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
+    parser.add_argument("--token", action="append", default=[], help="a bot's token; may be given several times")
+    parser.add_argument("--user", action="append", default=[], type=numbered, help="<id>:<name>")
+    parser.add_argument("--group", action="append", default=[], type=numbered, help="<negative id>:<title>")
+    parser.add_argument("--right", action="append", default=[], help="administrator right of the bots in the groups")
+    parser.add_argument("--topics", action="store_true", help="groups are forums, private chats have topics")
+    parser.add_argument("--reads-all", action="store_true", help="privacy mode of the bots is off")
+    parser.add_argument("--journal-limit", type=int, default=None, help="keep only the newest entries")
+    parser.add_argument("--until-stdin-closes", action="store_true", help="end when standard input ends")
+    return parser.parse_args(arguments)
+
+
+async def run(options: argparse.Namespace) -> None:
+    """Start, say so, and run until told to end."""
+    addresses, stop = await PLATFORMS[options.platform](options)
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    if options.until_stdin_closes:
+        loop.add_reader(sys.stdin.fileno(), _watch_stdin, ended)
+    ready = {"platform": options.platform, **addresses, "pid": os.getpid()}
+    sys.stdout.write(json.dumps(ready) + "\n")
+    sys.stdout.flush()
+    try:
+        await ended.wait()
+    finally:
+        await stop()
+
+
+def _watch_stdin(ended: asyncio.Event) -> None:
+    if not os.read(sys.stdin.fileno(), 4096):
+        asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
+        ended.set()
+
+
+def main() -> None:
+    """Run the command line."""
+    asyncio.run(run(parse(sys.argv[1:])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""JSON as it comes from the wire: untyped until a check has looked at it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, TypeGuard
+
+JsonObject: TypeAlias = dict[str, Any]
+
+
+def is_object(value: object) -> TypeGuard[JsonObject]:
+    """True for a JSON object; its keys are strings because JSON has no others."""
+    return isinstance(value, dict)
+
+
+def is_array(value: object) -> TypeGuard[list[Any]]:
+    """True for a JSON array."""
+    return isinstance(value, list)
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    """True for a JSON number without a fraction; `true` is not a number."""
+    return isinstance(value, int) and not isinstance(value, bool)
