@@ -90,7 +90,7 @@ def read_session(session_id: str) -> Steps[Loaded | None]:
         context_epoch=epoch,
         pending_messages=tuple(codec.decode(QueuedMessage, payload, "message") for _, payload in pending),
         pending_tools=tuple(_tool(*row) for row in tools),
-        pending_approval=_approval(*approvals[0]) if approvals else None,
+        pending_approval=approval(*approvals[0]) if approvals else None,
         retiring=bool(retiring),
         loop_state=codec.decode_json(loop_state, "loop state"),
         runtime_status=runtime_status,
@@ -125,7 +125,8 @@ def _tool(state: Any, payload: str) -> PendingTool:
     return replace(codec.decode(PendingTool, payload, "pending tool"), state=state)
 
 
-def _approval(expires: Any, decision: str | None, by: Any, at: Any, payload: str) -> PendingApproval:
+def approval(expires: Any, decision: str | None, by: Any, at: Any, payload: str) -> PendingApproval:
+    """The request that a row holds."""
     approval = codec.decode(PendingApproval, payload, "pending approval")
     resolution = None if decision is None else Resolution(decision)
     return replace(approval, expires_at_ms=expires, decision=resolution, decided_by=by, decided_at_ms=at)

@@ -10,7 +10,7 @@ from runtime.errors import ConfigurationError
 from runtime.store.failures import kind_of, translate
 from runtime.store.writer import Connection
 
-PAGE_SIZE = 4096
+PAGE_SIZE = 1024
 WAL_PAGES = 1000
 """Pages in the log after which the writer moves them into the database."""
 WAL_SIZE_LIMIT = 64 * 1024 * 1024

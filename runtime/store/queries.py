@@ -47,17 +47,13 @@ DELETE_SESSION = "DELETE FROM sessions WHERE session_id = ?"
 # -- context
 
 INSERT_ITEM = """
-    INSERT INTO context_items (session_id, epoch, ordinal, kind, schema, payload) VALUES (?, ?, ?, ?, ?, ?)
+    INSERT INTO context_items (session, session_id, epoch, ordinal, kind, schema, payload)
+    VALUES ((SELECT number FROM sessions WHERE session_id = ?1), ?1, ?2, ?3, ?4, ?5, ?6)
 """
 
 READ_ITEMS = """
     SELECT kind, schema, payload FROM context_items
-    WHERE session_id = ? AND epoch = ? AND ordinal < ? ORDER BY ordinal
-"""
-
-COPY_ITEMS = """
-    INSERT INTO context_items (session_id, epoch, ordinal, kind, schema, payload)
-    SELECT ?, 0, ordinal, kind, schema, payload FROM context_items WHERE session_id = ? AND epoch = ? AND ordinal < ?
+    WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND epoch = ? AND ordinal < ? ORDER BY ordinal
 """
 
 # -- waiting messages
@@ -79,26 +75,23 @@ READ_PENDING = "SELECT position, payload FROM pending_messages WHERE session_id 
 
 INSERT_TOOL = """
     INSERT INTO tool_calls
-        (session_id, open, sequence, ordinal, call_id, turn_id, name, state, idempotency_key, payload)
-    VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?, ?)
+        (session, session_id, open, sequence, ordinal, call_id, turn_id, name, state, idempotency_key, payload)
+    VALUES ((SELECT number FROM sessions WHERE session_id = ?1), ?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
 """
 
-UPDATE_TOOL = """
-    UPDATE tool_calls SET state = ?, idempotency_key = ?, payload = ? WHERE session_id = ? AND open = 1 AND call_id = ?
-"""
+_OPEN = "WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND open = 1"
 
-CLOSE_TOOL = "UPDATE tool_calls SET open = 0 WHERE session_id = ? AND open = 1 AND call_id = ?"
+UPDATE_TOOL = f"UPDATE tool_calls SET state = ?, idempotency_key = ?, payload = ? {_OPEN} AND call_id = ?"
 
-SET_TOOL_OUTCOME = "UPDATE tool_calls SET outcome = ? WHERE session_id = ? AND open = 1 AND call_id = ?"
+CLOSE_TOOL = f"UPDATE tool_calls SET open = 0 {_OPEN} AND call_id = ?"
 
-CLOSE_OTHER_TOOLS = """
-    UPDATE tool_calls SET open = 0
-    WHERE session_id = ? AND open = 1 AND call_id NOT IN (SELECT value FROM json_each(?))
-"""
+SET_TOOL_OUTCOME = f"UPDATE tool_calls SET outcome = ? {_OPEN} AND call_id = ?"
 
-DELETE_OPEN_TOOLS = "DELETE FROM tool_calls WHERE session_id = ? AND open = 1"
+CLOSE_OTHER_TOOLS = f"UPDATE tool_calls SET open = 0 {_OPEN} AND call_id NOT IN (SELECT value FROM json_each(?))"
 
-READ_TOOLS = "SELECT state, payload FROM tool_calls WHERE session_id = ? AND open = 1 ORDER BY sequence, ordinal"
+DELETE_OPEN_TOOLS = f"DELETE FROM tool_calls {_OPEN}"
+
+READ_TOOLS = f"SELECT state, payload FROM tool_calls {_OPEN} ORDER BY sequence, ordinal"
 
 # -- the pending approval
 
@@ -141,6 +134,11 @@ READ_APPROVAL = """
     SELECT expires_at_ms, decision, decided_by, decided_at_ms, payload FROM approvals WHERE session_id = ? AND open = 1
 """
 
+READ_ONE_APPROVAL = """
+    SELECT expires_at_ms, decision, decided_by, decided_at_ms, payload FROM approvals
+    WHERE session_id = ? AND request_id = ?
+"""
+
 # -- the loop
 
 UPSERT_LOOP = """
@@ -157,33 +155,40 @@ READ_LOOP = "SELECT runtime_status, loop_state FROM loops WHERE session_id = ?"
 
 # The head was updated before, in the same transaction: its event_sequence is that of the save's last event.
 INSERT_EVENT = """
-    INSERT INTO event_journal (session_id, sequence, submission_id, recorded_at_ms, event_kind, payload)
-    VALUES (?1, (SELECT event_sequence FROM sessions WHERE session_id = ?1) - ?2, ?3, ?4, ?5, ?6)
+    INSERT INTO event_journal (session, session_id, sequence, submission_id, recorded_at_ms, event_kind, payload)
+    SELECT number, ?1, event_sequence - ?2, ?3, ?4, ?5, ?6 FROM sessions WHERE session_id = ?1
 """
 
 READ_EVENT_SEQUENCE = "SELECT event_sequence FROM sessions WHERE session_id = ?"
 
 READ_EVENTS_BEFORE = """
     SELECT sequence, submission_id, recorded_at_ms, event_kind, payload FROM event_journal
-    WHERE session_id = ? AND sequence < ? ORDER BY sequence DESC LIMIT ?
+    WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND sequence < ?
+    ORDER BY sequence DESC LIMIT ?
 """
 
 READ_EVENTS_AFTER = """
     SELECT sequence, submission_id, recorded_at_ms, event_kind, payload FROM event_journal
-    WHERE session_id = ? AND sequence > ? AND sequence < ? ORDER BY sequence LIMIT ?
+    WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND sequence > ? AND sequence < ?
+    ORDER BY sequence LIMIT ?
 """
 
-HAS_EVENTS_BEFORE = "SELECT EXISTS (SELECT 1 FROM event_journal WHERE session_id = ? AND sequence < ?)"
+HAS_EVENTS_BEFORE = """
+    SELECT EXISTS (SELECT 1 FROM event_journal
+        WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND sequence < ?)
+"""
 
 INSERT_EXECUTION = """
     INSERT INTO execution_journal
-        (session_id, sequence, turn_id, submission_id, outcome, started_at_ms, ended_at_ms, payload)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+        (session, session_id, sequence, turn_id, submission_id, outcome, started_at_ms, ended_at_ms, payload)
+    VALUES ((SELECT number FROM sessions WHERE session_id = ?1), ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
     ON CONFLICT DO NOTHING
 """
 
 READ_EXECUTIONS = """
-    SELECT sequence, payload FROM execution_journal WHERE session_id = ? AND sequence < ? ORDER BY sequence DESC LIMIT ?
+    SELECT sequence, payload FROM execution_journal
+    WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND sequence < ?
+    ORDER BY sequence DESC LIMIT ?
 """
 
 # -- receipts, grants, state of middleware
@@ -264,3 +269,38 @@ TAKE_SESSION = """
 """
 
 RELEASE_SESSION = "UPDATE sessions SET owner_id = NULL WHERE session_id = ? AND owner_id = ? AND generation = ?"
+
+READ_OWNERS = "SELECT owner_id, host, boot_id, pid, process_start, expires_at_ms FROM owners"
+
+# -- what time removes
+
+PRUNE_RECEIPTS = "DELETE FROM receipts WHERE recorded_at_ms < ?"
+
+PRUNE_GRANTS = "DELETE FROM grants WHERE COALESCE(revoked_at_ms, expires_at_ms) < ?"
+
+PRUNE_CLAIMS = """
+    DELETE FROM sessions WHERE save_id = '' AND created_at_ms < ?
+        AND (owner_id IS NULL OR owner_id NOT IN (SELECT owner_id FROM owners))
+"""
+
+COUNT_CONSUMERS = "SELECT count(DISTINCT consumer) FROM cursors"
+
+READ_JOURNAL_STATES = """
+    SELECT s.session_id, s.event_sequence,
+        (SELECT min(e.sequence) FROM event_journal AS e WHERE e.session = s.number),
+        (SELECT e.sequence FROM event_journal AS e WHERE e.session = s.number AND e.recorded_at_ms >= ?
+            ORDER BY e.sequence LIMIT 1),
+        s.active_turn_id IS NOT NULL,
+        CASE WHEN s.active_turn_id IS NOT NULL THEN (
+            SELECT e.sequence FROM event_journal AS e
+            WHERE e.session = s.number AND e.event_kind = 'turn_started'
+                AND json_extract(e.payload, '$.turn_id') = s.active_turn_id
+            ORDER BY e.sequence DESC LIMIT 1) END,
+        (SELECT count(*) FROM cursors AS c WHERE c.session_id = s.session_id),
+        (SELECT min(c.sequence) FROM cursors AS c WHERE c.session_id = s.session_id)
+    FROM sessions AS s WHERE s.session_id > ? ORDER BY s.session_id LIMIT ?
+"""
+
+PRUNE_EVENTS = """
+    DELETE FROM event_journal WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND sequence <= ?
+"""

@@ -15,15 +15,16 @@ from runtime.clock import Clock, SystemClock
 from runtime.errors import CheckpointError, CommitUnknown, StaleCheckpoint
 from runtime.faults import NO_FAULTS, Faults
 from runtime.protocol import checks
-from runtime.protocol.approvals import Grant
+from runtime.protocol.approvals import Grant, PendingApproval
 from runtime.protocol.checkpoint import Checkpoint, ExecutionRecord, Receipt
 from runtime.protocol.context import Context, ContextDelta, JsonValue
 from runtime.protocol.events import Event, EventMsg
-from runtime.store import codec, files, loading, ownership, queries, saving, schema
+from runtime.store import codec, files, loading, ownership, queries, retention, saving, schema
 from runtime.store.base import EventPage, ExecutionPage, Head, Lease, Saved, SessionSummary
 from runtime.store.failures import translate
 from runtime.store.opening import open_reader, open_writer
 from runtime.store.ownership import LEASE_MS, LIVING, Owner, Process
+from runtime.store.retention import JournalLimits
 from runtime.store.writer import Connection, Parameters, Result, Row, Statement, Steps, Transaction, Unit, Writer
 
 T = TypeVar("T")
@@ -87,7 +88,6 @@ class SqliteStore:
         self._new_id = new_id
         self._process = process
         self._remembered: OrderedDict[str, saving.Known] = OrderedDict()
-        self._held: dict[str, int] = {}
         self._registered = False
 
     @classmethod
@@ -311,6 +311,11 @@ class SqliteStore:
 
     # -- cursors
 
+    async def approval(self, session_id: str, request_id: str) -> PendingApproval | None:
+        """A request of the session, open or closed, or None."""
+        found = await self.database.read(queries.READ_ONE_APPROVAL, (session_id, request_id))
+        return loading.approval(*found[0]) if found else None
+
     async def cursor(self, consumer: str, session_id: str) -> int:
         """How far the consumer has come in the session's journal; 0 where it has not begun."""
         rows = await self.database.read(queries.READ_CURSOR, (session_id, consumer))
@@ -337,31 +342,30 @@ class SqliteStore:
     async def claim(self, session_id: str) -> Lease:
         """Own the session from now on, under a new generation. A session that was never saved may be claimed.
 
-        StaleCheckpoint, naming the owner, while a living process (also this one) holds it. A dead owner of this machine
-        is replaced at once, one of another machine when its row has expired.
+        StaleCheckpoint, naming the owner, while another living process holds it. Within this process the newer claim
+        wins and the older lease is fenced. A dead owner of this machine is replaced at once, one of another machine
+        when its row has expired.
         """
         for _ in range(3):
             rows = await self.database.read(queries.READ_OWNER_OF_SESSION, (session_id,))
             generation, owner_id = rows[0][:2] if rows else (0, None)
-            self._refuse_if_held(session_id, rows)
+            self._refuse_if_owned_elsewhere(session_id, rows)
             taken = await self._take(session_id, generation, owner_id)
             if taken is not None:
                 return taken
         raise StaleCheckpoint(f"session {session_id!r} is being taken by another process")
 
-    def _refuse_if_held(self, session_id: str, rows: list[Row]) -> None:
-        if session_id in self._held:
-            raise StaleCheckpoint(f"session {session_id!r} is open already in this process (pid {self._process.pid})")
+    def _refuse_if_owned_elsewhere(self, session_id: str, rows: list[Row]) -> None:
         if not rows or rows[0][1] in (None, self.owner_id) or rows[0][2] is None:
             return  # free: never owned, given back, or its owner has left
-        _, owner_id, host, boot_id, pid, start, expires = rows[0]
-        process = Process(host=host, boot_id=boot_id, pid=pid, start=start)
-        owner = Owner(owner_id=owner_id, process=process, expires_at_ms=expires)
+        owner = _owner(*rows[0][1:])
+        if owner.process == self._process:
+            return  # ours: the newer claim wins, and the older agent is fenced by its generation
         if not ownership.is_dead(owner, self._process, self._clock.now_ms()):
-            raise StaleCheckpoint(f"session {session_id!r} is owned by process {pid} on host {host!r}")
+            other = owner.process
+            raise StaleCheckpoint(f"session {session_id!r} is owned by process {other.pid} on host {other.host!r}")
 
     async def _take(self, session_id: str, generation: int, owner_id: str | None) -> Lease | None:
-        self._held[session_id] = generation + 1  # before the commit: two claims here must not both succeed
         take = (self.owner_id, session_id, generation, owner_id)
         lost = StaleCheckpoint(f"session {session_id!r} was taken by another process")
         try:
@@ -373,7 +377,6 @@ class SqliteStore:
                 ]
             )
         except BaseException as error:
-            del self._held[session_id]
             if error is lost:
                 return None
             raise
@@ -393,10 +396,46 @@ class SqliteStore:
 
     async def release(self, lease: Lease) -> None:
         """Give the session back; without effect if the lease is gone already."""
-        if lease.owner_id == self.owner_id and self._held.get(lease.session_id) == lease.generation:
-            del self._held[lease.session_id]
         params = (lease.session_id, lease.owner_id, lease.generation)
         await self._writer.write([Statement(queries.RELEASE_SESSION, params)])
+
+    # -- what time removes
+
+    async def prune(self, now_ms: int) -> None:
+        """Remove what is past its time: receipts after 30 days, ended grants after 30 more, owners that are gone."""
+        rows = await self.database.read(queries.READ_OWNERS)
+        gone = [
+            Statement(queries.DELETE_OWNER, (row[0],))
+            for row in rows
+            if row[5] < now_ms - retention.DAY_MS and ownership.is_dead(_owner(*row), self._process, now_ms)
+        ]
+        await self._writer.write([*gone, *retention.expired(now_ms)])
+
+    async def prune_journal(self, limits: JournalLimits, now_ms: int) -> int:
+        """Remove the oldest events beyond the limits, and say how many.
+
+        Never removed is what the lowest cursor of any consumer has not passed, and what belongs to a running turn or a
+        waiting approval. Numbers go on as before.
+        """
+        removed, after = 0, ""
+        consumers: int = (await self.database.read(queries.COUNT_CONSUMERS))[0][0]
+        while rows := await self._journal_states(limits, now_ms, after):
+            after = rows[-1].session_id
+            bounds = ((row.session_id, retention.removable(row, limits, consumers)) for row in rows)
+            due = [bound for bound in bounds if bound[1] > 0]
+            if due:
+                removed += (await self._writer.write([Statement(queries.PRUNE_EVENTS, due, many=True)]))[0].count
+        return removed
+
+    async def _journal_states(self, limits: JournalLimits, now_ms: int, after: str) -> list[retention.JournalState]:
+        recent_from = now_ms - (limits.max_age_ms or 0)
+        rows = await self.database.read(queries.READ_JOURNAL_STATES, (recent_from, after, 200))
+        return [retention.journal_state(row) for row in rows]
+
+
+def _owner(owner_id: str, host: str, boot_id: str, pid: int, start: int, expires_at_ms: int) -> Owner:
+    process = Process(host=host, boot_id=boot_id, pid=pid, start=start)
+    return Owner(owner_id=owner_id, process=process, expires_at_ms=expires_at_ms)
 
 
 def _known(request: saving.SaveRequest, plan: saving.Plan, last_event: int) -> saving.Known:

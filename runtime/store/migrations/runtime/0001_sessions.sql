@@ -1,12 +1,15 @@
 -- Sessions and all that hangs on them. Texts that only the program reads are JSON; times are UTC milliseconds.
 --
--- Tables that are always read by session start their key with it and have no rowid, so that the rows which one save
--- adds lie on one page, and a save touches few pages.
+-- A save should touch few pages, for each is written to the log. The four tables that only grow (context_items,
+-- event_journal, execution_journal, tool_calls) have a rowid, so that what all sessions of a commit add lies on the last
+-- page, and index it by the session's number, which is short. Their session_id is for people who look at them. The small
+-- tables are keyed by session_id and have no rowid, so that one session's rows lie on one page.
 
 -- The head: one row per session, rewritten by each save. A row with an empty save_id was claimed and never saved.
 -- Labels (session_context) never change. `state` holds the fields that have no column of their own.
 CREATE TABLE sessions (
-    session_id       TEXT NOT NULL PRIMARY KEY CHECK (session_id <> ''),
+    number           INTEGER PRIMARY KEY,
+    session_id       TEXT NOT NULL UNIQUE CHECK (session_id <> ''),
     sequence         INTEGER NOT NULL,
     save_id          TEXT NOT NULL,
     version          INTEGER NOT NULL,
@@ -30,14 +33,15 @@ CREATE TABLE sessions (
 
 -- What the model sees. Append-only: compaction starts the next epoch at ordinal 0.
 CREATE TABLE context_items (
-    session_id  TEXT NOT NULL REFERENCES sessions (session_id) ON DELETE CASCADE,
+    session     INTEGER NOT NULL REFERENCES sessions (number) ON DELETE CASCADE,
+    session_id  TEXT NOT NULL,
     epoch       INTEGER NOT NULL,
     ordinal     INTEGER NOT NULL,
     kind        TEXT NOT NULL,
     schema      INTEGER NOT NULL,
     payload     TEXT NOT NULL,
-    PRIMARY KEY (session_id, epoch, ordinal)
-) STRICT, WITHOUT ROWID;
+    UNIQUE (session, epoch, ordinal)
+) STRICT;
 
 -- Accepted messages that have not entered yet, in the order of `position` (with gaps).
 CREATE TABLE pending_messages (
@@ -52,18 +56,20 @@ CREATE TABLE pending_messages (
 
 -- The journal. Sequences of a session are consecutive, from 1.
 CREATE TABLE event_journal (
-    session_id      TEXT NOT NULL REFERENCES sessions (session_id) ON DELETE CASCADE,
+    session         INTEGER NOT NULL REFERENCES sessions (number) ON DELETE CASCADE,
+    session_id      TEXT NOT NULL,
     sequence        INTEGER NOT NULL,
     submission_id   TEXT,
     recorded_at_ms  INTEGER NOT NULL,
     event_kind      TEXT NOT NULL,
     payload         TEXT NOT NULL,
-    PRIMARY KEY (session_id, sequence)
-) STRICT, WITHOUT ROWID;
+    UNIQUE (session, sequence)
+) STRICT;
 
 -- One row per turn that ended; `sequence` is that of the checkpoint that ended it.
 CREATE TABLE execution_journal (
-    session_id     TEXT NOT NULL REFERENCES sessions (session_id) ON DELETE CASCADE,
+    session        INTEGER NOT NULL REFERENCES sessions (number) ON DELETE CASCADE,
+    session_id     TEXT NOT NULL,
     sequence       INTEGER NOT NULL,
     turn_id        TEXT NOT NULL CHECK (turn_id <> ''),
     submission_id  TEXT NOT NULL,
@@ -71,9 +77,9 @@ CREATE TABLE execution_journal (
     started_at_ms  INTEGER NOT NULL,
     ended_at_ms    INTEGER NOT NULL,
     payload        TEXT NOT NULL,
-    PRIMARY KEY (session_id, sequence),
-    UNIQUE (session_id, turn_id)
-) STRICT, WITHOUT ROWID;
+    UNIQUE (session, sequence),
+    UNIQUE (session, turn_id)
+) STRICT;
 
 -- Requests for approval, kept after they close. While `open`, the row is the session's pending approval. `asked` holds
 -- the Actions as they were asked for, `payload` the request with the Actions that may run; they differ after an edit.
@@ -112,7 +118,8 @@ END;
 -- Calls of a batch, kept after they close. While `open`, the rows are the session's pending tools. `open` stands early
 -- in the key so that the few open calls of a session lie together, however many were closed before.
 CREATE TABLE tool_calls (
-    session_id       TEXT NOT NULL REFERENCES sessions (session_id) ON DELETE CASCADE,
+    session          INTEGER NOT NULL REFERENCES sessions (number) ON DELETE CASCADE,
+    session_id       TEXT NOT NULL,
     open             INTEGER NOT NULL CHECK (open IN (0, 1)),
     sequence         INTEGER NOT NULL,
     ordinal          INTEGER NOT NULL,
@@ -123,8 +130,8 @@ CREATE TABLE tool_calls (
     outcome          TEXT,
     idempotency_key  TEXT NOT NULL,
     payload          TEXT NOT NULL,
-    PRIMARY KEY (session_id, open, sequence, ordinal)
-) STRICT, WITHOUT ROWID;
+    UNIQUE (session, open, sequence, ordinal)
+) STRICT;
 
 -- What became of submitted ops, by submission id. They outlive their session.
 CREATE TABLE receipts (
