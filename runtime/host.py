@@ -174,6 +174,10 @@ class Runtime:
         self._live.append(listener)
         return lambda: self._live.remove(listener)
 
+    async def at_rest(self) -> None:
+        """Return once every open session is idle; a session that waits for a person counts as idle."""
+        await asyncio.gather(*(each.agent.settled() for each in list(self._open.values())))
+
     async def aclose(self) -> None:
         """Close every session in order; what is on disk stays, and the next start goes on from it."""
         self._closed = True

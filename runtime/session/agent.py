@@ -168,6 +168,7 @@ class Agent:
         self._mailbox: deque[_Asked] = deque()
         self._wake = asyncio.Event()
         self._at_rest = asyncio.Event()
+        self._asking = asyncio.Event()
         self._closing = False
         self._loop: asyncio.Task[None] | None = None
         self._model: _ModelCall | None = None
@@ -260,6 +261,19 @@ class Agent:
         finally:
             for wait in waits:
                 wait.cancel()
+
+    async def settled(self) -> None:
+        """Return when nothing is under way: idle, ended, or waiting for nothing but a person."""
+        while not (self.ended or self.resting or self._waits_for_a_person()):
+            changed = [asyncio.ensure_future(each.wait()) for each in (self._at_rest, self._asking, self._ended)]
+            try:
+                await asyncio.wait(changed, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in changed:
+                    wait.cancel()
+
+    def _waits_for_a_person(self) -> bool:
+        return self._asking.is_set() and not self._mailbox
 
     async def aclose(self) -> None:
         """End in order: what runs is cancelled, what is on disk stays, the session is given back."""
@@ -786,7 +800,11 @@ class Agent:
         if pause is not None and not self._mailbox:
             if self._checkpoint.idle and not self._checkpoint.pending_messages:
                 self._at_rest.set()
+            approval = self._checkpoint.pending_approval
+            if approval is not None and approval.decision is None:
+                self._asking.set()
             await self._pause(pause[0] if self._not_before_ms is None else self._not_before_ms)
+            self._asking.clear()
 
     def _needs_outside(self, move: boundary.Move, draft: Draft) -> bool:
         """Whether the move asks something of others first, so that what is drafted has to be stored before."""

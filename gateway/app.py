@@ -1,0 +1,422 @@
+"""The composition root: names the concrete classes, puts them together, and owns the tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from adapters.registry import factory_of
+
+from adapters.contract import Adapter, Environment, Inbound, Notice, Place
+from gateway.access import Access, Policy
+from gateway.agents import Agents
+from gateway.budget import Priority
+from gateway.claim import Claim
+from gateway.config import Config, binding_for
+from gateway.config.model import ModelSection
+from gateway.connections import Connections
+from gateway.delivery import Delivery
+from gateway.delivery.border import Neighbours
+from gateway.delivery.directory import LedgerDirectory
+from gateway.handling import Desk
+from gateway.health import HealthSite, PlatformVitals, Vitals
+from gateway.intake import Intake
+from gateway.ledger import audit, deliveries, inbound, people
+from gateway.ledger import places as place_rows
+from gateway.metrics import Metrics
+from gateway.places import Places
+from gateway.router import Router
+from gateway.service_manager import ServiceManager
+from gateway.state_folder import database_in
+from runtime.clock import Clock, SystemClock
+from runtime.faults import NO_FAULTS, Faults
+from runtime.host import Runtime
+from runtime.models.base import Model
+from runtime.protocol import ops
+from runtime.store.sqlite import SqliteStore
+from runtime.store.writer import Statement
+from runtime.tools.base import Tool
+
+log = logging.getLogger("pilothouse")
+
+DAY_MS = 24 * 3600 * 1000
+KEPT_MS = 30 * DAY_MS
+"""How long inbound keys, deliveries and receipts are remembered: far beyond every platform's redelivery."""
+
+HOUSEKEEPING_SECONDS = 3600.0
+OPENAI_URL = "https://api.openai.com/v1"
+
+Announce = Callable[[str], None]
+"""Shows a line to whoever started the gateway: the claim code, and that it is ready."""
+
+
+class Stopping(Exception):
+    """We take nothing in any more: the platform keeps it and sends it again to whoever comes next."""
+
+
+async def run(
+    config: Config,
+    *,
+    stop: asyncio.Event | None = None,
+    faults: Faults = NO_FAULTS,
+    clock: Clock | None = None,
+    announce: Announce | None = None,
+    service_manager: ServiceManager | None = None,
+) -> int:
+    """Run the gateway until `stop` is set; 0 on an orderly end.
+
+    What was under way is finished within `gateway.drain_seconds`, or left on disk for the next start. BadCredentials:
+    every platform refused us. SchemaTooNew, ConfigurationError, CheckpointError: the database cannot be used.
+    """
+    stop = stop or asyncio.Event()
+    clock = clock or SystemClock()
+    store = await SqliteStore.open(
+        database_in(config.gateway.state_dir),
+        clock=clock,
+        faults=faults,
+        components={"gateway": files("gateway") / "migrations"},
+    )
+    try:
+        gateway = await Gateway.make(config, store, clock, faults, announce or _to_terminal)
+        await gateway.run(stop, service_manager or ServiceManager({}))
+    finally:
+        await store.aclose()
+    return 0
+
+
+def _to_terminal(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def models_of(config: Config, clock: Clock) -> Mapping[str, Model]:
+    """Every model of the configuration; a provider's library is imported only where one of its models is named."""
+    return {section.name: _model(section, clock) for section in config.models}
+
+
+def _model(section: ModelSection, clock: Clock) -> Model:
+    match section.provider:
+        case "demo":
+            from runtime.models.demo import DemoModel
+
+            return DemoModel(clock=clock)
+        case "openai":
+            from runtime.models.provider import openai_compatible
+
+            return openai_compatible(
+                section.base_url or OPENAI_URL,
+                section.api_key.reveal() if section.api_key else "",
+                section.model,
+                context_window=section.context_window,
+                timeout_seconds=section.timeout_seconds,
+                settings=None if section.max_output_tokens is None else {"max_tokens": section.max_output_tokens},
+                marker_secret=secrets.token_bytes(16),
+            )
+        case "anthropic" | "google":
+            raise ValueError(f'models.{section.name}: provider {section.provider!r} is not built yet; use "openai"')
+
+
+def tools_of() -> Sequence[Tool]:
+    """The tools that agents may be given."""
+    from runtime.tools.files import workspace_tools
+
+    return workspace_tools()
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class Gateway:
+    """Everything that runs, put together."""
+
+    config: Config
+    store: SqliteStore
+    clock: Clock
+    faults: Faults
+    announce: Announce
+    access: Access
+    runtime: Runtime
+    delivery: Delivery
+    router: Router
+    connections: Connections
+    metrics: Metrics
+    claim: Claim | None
+    stopping: bool = False
+
+    @classmethod
+    async def make(
+        cls, config: Config, store: SqliteStore, clock: Clock, faults: Faults, announce: Announce
+    ) -> Gateway:
+        """Put it together; nothing runs yet."""
+        database = store.database
+        access, claim = await _access(config, store, clock)
+        places = Places(
+            database,
+            lambda place: binding_for(config, platform=place.platform, chat=place.chat, thread=place.thread),
+            lambda: config.workspaces,
+            new_id=lambda: secrets.token_hex(16),
+            clock=clock,
+        )
+        models, tools = models_of(config, clock), tools_of()
+        agents = Agents(
+            lambda: config,
+            places,
+            models,
+            tools,
+            access,
+            store,
+            clock=clock,
+            faults=faults,
+            new_id=lambda: secrets.token_hex(16),
+        )
+        runtime = Runtime(agents.config_for, store, clock=clock)
+        environment = Environment(now_ms=clock.now_ms, sleep=clock.sleep, random_bytes=secrets.token_bytes)
+        gateway: Gateway
+        connections = Connections(
+            {name: _maker(name, settings, environment) for name, settings in config.platforms().items()},
+            lambda one: gateway.take(one),
+            lambda platform, account: gateway.delivery.connected(platform, account),
+            clock,
+        )
+        delivery = Delivery(
+            journal=store,
+            peek=runtime.peek,
+            directory=LedgerDirectory(database, lambda platform: access.policy.deciders(platform)),
+            platforms=connections,
+            neighbours=Neighbours(
+                undeliverable=lambda session, request, reason: gateway.undeliverable(session, request, reason),
+                tell_owner=lambda text: gateway.tell_owner(text),
+                moved=_moved,
+            ),
+            clock=clock,
+            random_bytes=secrets.token_bytes,
+            faults=faults,
+        )
+        desk = Desk(
+            access=access,
+            database=database,
+            places=places,
+            sessions=runtime,
+            grants=store,
+            platforms=connections,
+            clock=clock,
+            random_bytes=secrets.token_bytes,
+            routes=lambda: tuple(models),
+            strict_commands=lambda: config.commands.strict,
+            message_bytes=lambda: config.limits.message_bytes,
+            faults=faults,
+        )
+        gateway = cls(
+            config=config,
+            store=store,
+            clock=clock,
+            faults=faults,
+            announce=announce,
+            access=access,
+            runtime=runtime,
+            delivery=delivery,
+            router=Router(desk, delivery),
+            connections=connections,
+            metrics=Metrics([tool.name for tool in tools]),
+            claim=claim,
+        )
+        gateway._intake = Intake(
+            access,
+            database,
+            delivery,
+            clock=clock,
+            news=gateway.router.wake,
+            turn_away=gateway.router.turn_away,
+            claim=claim,
+            faults=faults,
+        )
+        return gateway
+
+    _intake: Callable[[Inbound], Awaitable[None]] = None  # type: ignore[assignment]  # set by make
+
+    # ------------------------------------------------------------------------------------------------ run
+
+    async def run(self, stop: asyncio.Event, service_manager: ServiceManager) -> None:
+        """Run until `stop`; then finish, or leave on disk, and end."""
+        self.runtime.on_commit(self.delivery.committed)
+        await self.delivery.recover()
+        async with self._health() as address:
+            try:
+                async with asyncio.TaskGroup() as group:
+                    serving = [
+                        group.create_task(self.delivery.run(), name="delivery"),
+                        group.create_task(self.router.run(), name="router"),
+                        group.create_task(audit.Sealer(self.store.database, self.clock).run(), name="sealer"),
+                        group.create_task(self._keep_house(), name="housekeeping"),
+                        group.create_task(service_manager.keep_alive(self.clock), name="watchdog"),
+                        group.create_task(self._begin(address, service_manager), name="begin"),
+                    ]
+                    await stop.wait()
+                    service_manager.stopping()
+                    await self._wind_down()
+                    for task in serving:
+                        task.cancel()
+            except* Exception as failures:
+                await self._abandon()
+                raise _first(failures) from None
+
+    async def _begin(self, address: str, service_manager: ServiceManager) -> None:
+        recovered = asyncio.ensure_future(self.runtime.start())
+        try:
+            await self.connections.run()
+        finally:
+            await recovered
+        if self.claim is not None:
+            self.announce(_claim_text(self.claim))
+        ready = f"pilothouse is ready: {', '.join(self.connections.platforms)}{address}"
+        self.announce(ready)
+        service_manager.ready(ready)
+
+    async def _wind_down(self) -> None:
+        """Take nothing in; let turns end and the outbox run dry within the limit; leave the rest on disk."""
+        self.stopping = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.config.gateway.drain_seconds):
+                await self.runtime.at_rest()
+                await self.delivery.at_rest()
+        await self.runtime.aclose()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(5.0, self.config.gateway.drain_seconds)):
+                await self.delivery.at_rest()
+        await self.connections.stop()
+        await self.delivery.settle()
+
+    async def _abandon(self) -> None:
+        await self.connections.stop()
+        await self.runtime.aclose()
+
+    async def take(self, one: Inbound) -> None:
+        """The intake that adapters are given."""
+        if self.stopping:
+            raise Stopping("the gateway is stopping; send it again later")
+        await self._intake(one)
+
+    # ------------------------------------------------------------------------------------------------ neighbours
+
+    async def undeliverable(self, session_id: str, request_id: str, reason: str) -> None:
+        """Close a request that could not be shown to anybody."""
+        op = ops.Undeliverable(request_id=request_id, reason=reason)
+        await self.runtime.submit(session_id, op, f"undeliverable:{request_id}")
+
+    async def tell_owner(self, text: str) -> None:
+        """Tell the owners something in a chat of their own; where they have none yet, the log has to do."""
+        log.warning("for the owner: %s", text)
+        for owner in sorted(self.access.policy.owners):
+            place = await self._private_place(owner)
+            if place is None:
+                continue
+            unit = deliveries.plan(
+                source=f"owner:{secrets.token_hex(8)}",
+                surface="notice",
+                place=place,
+                views=[Notice(text=text, level="warning", notify=True)],
+                priority=Priority.CONTROL,
+                now_ms=self.clock.now_ms(),
+            )
+            await self.store.database.write(unit)
+            self.delivery.wake(place)
+
+    async def _private_place(self, principal: str) -> Place | None:
+        """The chat that bears the person's own id: on every platform that has such chats it is the private one."""
+        platform, _, person = principal.partition(":")
+        account = self.connections.account_of(platform)
+        if account is None:
+            return None
+        rows = await place_rows.threads(self.store.database, platform, account)
+        return next((row.place for row in rows if row.place.chat == person and row.place.thread is None), None)
+
+    # ------------------------------------------------------------------------------------------------ upkeep
+
+    @contextlib.asynccontextmanager
+    async def _health(self):  # type: ignore[no-untyped-def]
+        address = self.config.gateway.http_address
+        if address is None:
+            yield ""
+            return
+        site = HealthSite(self._vitals, self.metrics)
+        async with site.serving(*address) as port:
+            yield f", health at {address[0]}:{port}"
+
+    async def _vitals(self) -> Vitals:
+        began = time.perf_counter()
+        oldest = await inbound.oldest_unfinished_ms(self.store.database)
+        latency = time.perf_counter() - began
+        return Vitals(
+            now_ms=self.clock.now_ms(),
+            platforms=tuple(self._platform(name) for name in self.connections.platforms),
+            oldest_inbound_ms=oldest,
+            oldest_delivery_ms=await self.delivery.oldest_unsent_ms(),
+            store_latency_seconds=latency,
+            stopping=self.stopping,
+        )
+
+    def _platform(self, name: str) -> PlatformVitals:
+        adapter = self.connections.adapters.get(name)
+        if adapter is None:
+            return PlatformVitals(platform=name, state="connecting", last_contact_ms=None)
+        health = adapter.health
+        return PlatformVitals(
+            platform=name, state=health.state, last_contact_ms=health.last_contact_ms, detail=health.detail
+        )
+
+    async def _keep_house(self) -> None:
+        while True:
+            await self.clock.sleep(HOUSEKEEPING_SECONDS)
+            before = self.clock.now_ms() - KEPT_MS
+            try:
+                await inbound.prune(self.store.database, before)
+                await self.delivery.forget(before)
+                await self.store.prune(self.clock.now_ms())
+            except Exception:
+                log.exception("housekeeping failed; it is tried again in an hour")
+
+
+async def _access(config: Config, store: SqliteStore, clock: Clock) -> tuple[Access, Claim | None]:
+    """Rights as configured. The first owner, claimed by code, counts until the configuration names one."""
+    section = config.access
+    owners = frozenset(section.owners)
+    if not owners:
+        owners = await people.claimed_owners(store.database)
+    policy = Policy(
+        users=frozenset(section.users),
+        approvers=frozenset(section.approvers),
+        owners=owners,
+        dangerously_open=section.dangerously_open,
+    )
+    claim = None if owners else Claim(secrets.token_bytes, clock)
+    return Access(policy), claim
+
+
+def _maker(name: str, settings: Mapping[str, object], environment: Environment) -> Callable[[], Adapter]:
+    return lambda: factory_of(name)(settings, environment)
+
+
+def _moved(place: Place, chat: str) -> Sequence[Statement]:
+    """What else moves when a chat that we write to turns out to have another id."""
+    return (inbound.move_chat(place, chat), place_rows.move_chat(place, chat))
+
+
+def _claim_text(claim: Claim) -> str:
+    return (
+        "\n  Nobody owns this gateway yet. Send this code to the bot in a private chat, within 15 minutes:\n\n"
+        f"      {claim.code}\n\n  Who sends it becomes the owner; everybody else is refused.\n"
+    )
+
+
+def _first(failures: BaseExceptionGroup[Exception]) -> Exception:
+    """The failure itself: people are told one cause, not a tree."""
+    one: BaseException = failures
+    while isinstance(one, BaseExceptionGroup):
+        one = one.exceptions[0]
+    assert isinstance(one, Exception)
+    return one
