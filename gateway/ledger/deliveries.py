@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, cast
 
 import msgspec
 
-from adapters.contract import MessageRef, Place, View, decode_view, encode_view
+from adapters.contract import ApprovalCard, MessageRef, Place, View, decode_view, encode_view
 from gateway.budget import Priority
 from gateway.ledger.database import Database, Row
 from gateway.ledger.digest import digest_of_bytes
@@ -68,6 +68,20 @@ class Overtaken(CheckpointError):
 
 def _overtaken() -> Exception:
     return Overtaken("the delivery row is not in the state any more that it was read in; read it again")
+
+
+def event_source(session_id: str, sequence: int) -> str:
+    """The source of what follows from a stored event."""
+    return f"ev:{session_id}:{sequence}"
+
+
+def drop_card(source: str, now_ms: int) -> Statement:
+    """A card that was put off is not sent any more: its turn is over."""
+    return Statement(
+        "UPDATE deliveries SET state = 'failed', reason = 'overtaken by the end of its turn', updated_at_ms = ?"
+        " WHERE source = ? AND surface = 'card' AND state = 'planned'",
+        (now_ms, source),
+    )
 
 
 def key_of(source: str, surface: str, part: int) -> str:
@@ -138,27 +152,17 @@ def _row(
     return Statement(_INSERT, params)
 
 
-def plan_failed(
-    *, source: str, surface: str, place: Place, view: View, now_ms: int, new_surface: NewSurface, reason: str
-) -> list[Statement]:
-    """A part that will never be sent, kept so that a restart finds it and tells whoever waits for its answer."""
-    about = (new_surface.session_id, new_surface.turn_id, new_surface.request_id)
-    return [
-        insert(new_surface, place, (source, surface, 0), now_ms),
-        _row(source, surface, 0, place, view, Priority.CONTROL, now_ms, about, new_surface, "failed", 0, reason),
-    ]
-
-
 def send_now(*, source: str, surface: str, place: Place, view: View, now_ms: int, new: NewSurface) -> list[Statement]:
-    """A card that goes out in this moment: its row and its surface, marked `sending`, in one transaction.
+    """A card that goes out in this moment: its surface and its row, marked `sending`, in one transaction.
 
-    The row must be new: a card is never sent twice.
+    Each returns its id. The row must be new, else Overtaken: a card is never sent twice.
     """
     about = (new.session_id, new.turn_id, new.request_id)
+    made = insert(new, place, (source, surface, 0), now_ms, going_out=True)
     row = _row(source, surface, 0, place, view, Priority.PROGRESS, now_ms, about, new, "sending", 1)
     return [
-        insert(new, place, (source, surface, 0), now_ms, going_out=True),
-        Statement(row.sql, row.params, expect_rows=1, error=_overtaken),
+        Statement(f"{each.sql} RETURNING id", each.params, expect_rows=1, error=_overtaken, fetch=True)
+        for each in (made, row)
     ]
 
 
@@ -230,16 +234,25 @@ def other_view(row_id: int, view: View, now_ms: int) -> Statement:
     )
 
 
-def to_parent_chat(row: DeliveryRow, view: View, now_ms: int) -> tuple[Statement, Statement]:
-    """The thread is gone: once more, to its chat, and the controls count there."""
-    encoded = encode_view(view)
+def to_parent_chat(row: DeliveryRow, view: View, now_ms: int) -> tuple[Statement, ...]:
+    """The thread is gone: what waits for it goes to its chat, once, in the same order, and its controls count there.
+
+    `view` is the row's own, which says so.
+    """
+    place = row.place
+    thread = (place.platform, place.account, place.chat, place.thread)
     return (
+        other_view(row.id, view, now_ms),
         Statement(
-            "UPDATE deliveries SET state = 'planned', attempt = attempt - 1, thread = NULL, fallback = 1, view = ?,"
-            " digest = ?, updated_at_ms = ? WHERE id = ? AND state = 'sending'",
-            (encoded, digest_of_bytes(encoded), now_ms, row.id),
+            "UPDATE surfaces SET thread = NULL, updated_at_ms = ? WHERE id IN (SELECT surface_id FROM deliveries"
+            " WHERE platform = ? AND account = ? AND chat = ? AND thread = ? AND state IN ('planned', 'sending'))",
+            (now_ms, *thread),
         ),
-        Statement("UPDATE surfaces SET thread = NULL, updated_at_ms = ? WHERE id = ?", (now_ms, row.surface_id)),
+        Statement(
+            "UPDATE deliveries SET thread = NULL, fallback = 1, updated_at_ms = ?"
+            " WHERE platform = ? AND account = ? AND chat = ? AND thread = ? AND state IN ('planned', 'sending')",
+            (now_ms, *thread),
+        ),
     )
 
 
@@ -326,6 +339,19 @@ async def due(database: Database, platform: str, account: str, chat: str, limit:
         " AND state IN ('planned', 'sending') ORDER BY id LIMIT ?"
     )
     return tuple(_delivery(row) for row in await database.read(sql, (platform, account, chat, limit)))
+
+
+async def surface_of(database: Database, row_id: int) -> int | None:
+    """The surface that the row's message belongs to."""
+    return (await database.read("SELECT surface_id FROM deliveries WHERE id = ?", (row_id,)))[0][0]
+
+
+async def title_of(database: Database, request_id: str) -> str | None:
+    """What the card of a request is called, or None where no card was planned."""
+    sql = "SELECT view FROM deliveries WHERE request_id = ? AND surface_id IS NOT NULL ORDER BY id LIMIT 1"
+    rows = await database.read(sql, (request_id,))
+    view = decode_view(rows[0][0]) if rows else None
+    return view.title if isinstance(view, ApprovalCard) else None
 
 
 async def unknown_in(database: Database, place: Place) -> tuple[UnknownDelivery, ...]:

@@ -1,0 +1,201 @@
+"""One chat's way out: a task that lives while there is something to send, one request at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import assert_never
+
+from adapters.contract import Place
+from gateway.delivery.alarms import wait_for
+from gateway.delivery.cards import LiveCard
+from gateway.delivery.choice import (
+    EditMessage,
+    GiveSign,
+    Job,
+    SendRow,
+    ShowCard,
+    Thread,
+    Work,
+    choose,
+    next_due_ms,
+    thread_of,
+    urgency_of,
+)
+from gateway.delivery.policy import pause_seconds
+from gateway.delivery.resources import Resources
+from gateway.delivery.sending import Sending
+from gateway.ledger import deliveries
+from gateway.ledger.deliveries import DeliveryRow, Overtaken, Repair
+
+log = logging.getLogger("pilothouse.gateway.delivery")
+
+ROWS_AT_ONCE = 64
+
+
+class Lane:
+    """What goes out to one chat. `moved` tells that the chat has another id now."""
+
+    def __init__(self, place: Place, resources: Resources, moved: Callable[[Place, str], None]) -> None:
+        self._place = Place(platform=place.platform, account=place.account, chat=place.chat)
+        self._resources = resources
+        self._sending = Sending(resources, self)
+        self._moved = moved
+        self._wake = asyncio.Event()
+        self._rows: tuple[DeliveryRow, ...] = ()
+        self._repairs: tuple[Repair, ...] = ()
+        self._full = False
+        self._rows_stale = True
+        self._repairs_stale = False
+        self._repairs_first = False
+        self._served: dict[Thread, int] = {}
+        self._count = 0
+        self.cards: dict[str, LiveCard] = {}
+
+    # ------------------------------------------------------------------------------------------- told from outside
+
+    def wake(self, *, rows: bool = True, repairs: bool = False, repairs_first: bool = False) -> None:
+        """Look again: at planned rows, at messages to be put right, at the live cards."""
+        self._rows_stale |= rows
+        self._repairs_stale |= repairs or repairs_first
+        self._repairs_first |= repairs_first
+        self._wake.set()
+
+    @property
+    def account(self) -> tuple[str, str]:
+        """(platform, account) of the chat."""
+        return self._place.platform, self._place.account
+
+    # ------------------------------------------------------------------------------------------------- told by sending
+
+    def settled(self, row: DeliveryRow) -> None:
+        """The row needs no more work here."""
+        self._rows = tuple(other for other in self._rows if other.id != row.id)
+        self._rows_stale |= not self._rows and self._full
+
+    def changed(self, *, repairs: bool = False) -> None:
+        """Rows are not as they were read."""
+        self._rows_stale = True
+        self._repairs_stale |= repairs
+
+    def repaired(self, repair: Repair) -> None:
+        """The message shows what it should, or never will."""
+        self._repairs = tuple(other for other in self._repairs if other.surface_id != repair.surface_id)
+        self._repairs_stale |= not self._repairs
+
+    def arrived(self, surface_id: int, message_id: str) -> None:
+        """A message that may be edited later is on the platform."""
+        for card in self.cards.values():
+            if card.surface_id == surface_id:
+                card.message_id = message_id
+                return
+        self._repairs_stale = True
+
+    def card_of(self, surface_id: int | None) -> LiveCard | None:
+        """The live card with this surface."""
+        return next((card for card in self.cards.values() if card.surface_id == surface_id is not None), None)
+
+    def moved_to(self, chat: str) -> None:
+        """The chat has another id now."""
+        self._moved(self._place, chat)
+
+    # ---------------------------------------------------------------------------------------------------- the task
+
+    async def run(self) -> None:
+        """Send until nothing is left. A store that refuses, or a fault of ours, pauses this chat and no other."""
+        failures = 0
+        while True:
+            try:
+                if not await self._step():
+                    return
+                failures = 0
+            except Overtaken:
+                self.changed(repairs=True)
+            except Exception as error:
+                log.error("delivery to %s pauses: %r", self._place, error, exc_info=error)
+                self.changed(repairs=True)
+                await self._resources.clock.sleep(pause_seconds(failures))
+                failures += 1
+
+    async def _step(self) -> bool:
+        """Do one thing, or wait for it. False: there is nothing to do and nothing to wait for."""
+        self._wake.clear()
+        await self._load()
+        now = self._resources.clock.now_ms()
+        work = self._work()
+        job = choose(work, now)
+        if job is None:
+            due = next_due_ms(work, now)
+            if due is None:
+                return self._wake.is_set() or self._rows_stale or self._repairs_stale
+            await self._pause(due - now)
+            return True
+        wait = self._wait_ms(job)
+        if wait:
+            await self._pause(wait)
+        else:
+            await self._do(job)
+        return True
+
+    async def _load(self) -> None:
+        place, database = self._place, self._resources.database
+        if self._repairs_stale:
+            self._repairs_stale = False
+            self._repairs = await deliveries.repairs(database, place.platform, place.account, place.chat)
+            self._repairs_first &= bool(self._repairs)
+        if self._rows_stale:
+            self._rows_stale = False
+            self._rows = await deliveries.due(database, place.platform, place.account, place.chat, ROWS_AT_ONCE)
+            self._full = len(self._rows) == ROWS_AT_ONCE
+            self._respect_bans()
+
+    def _respect_bans(self) -> None:
+        """A planned row with an instant was put off by the platform for the whole chat, perhaps before a restart."""
+        banned = [row.not_before_ms for row in self._rows if row.state == "planned" and row.not_before_ms]
+        if banned:
+            self._resources.account(self._place).budget.ban(self._place, max(banned))
+
+    def _work(self) -> Work:
+        adapter = self._resources.adapter(self._place)
+        return Work(
+            rows=self._rows,
+            repairs=self._repairs,
+            cards=tuple(self.cards.values()),
+            served=self._served,
+            repairs_first=self._repairs_first,
+            thread_states=adapter is not None and adapter.capabilities.native_stop,
+        )
+
+    def _wait_ms(self, job: Job) -> int:
+        budget = self._resources.account(self._place).budget
+        return budget.wait_ms(self._place, urgency_of(job), live_edit=_is_live_edit(job))
+
+    async def _pause(self, milliseconds: int) -> None:
+        await wait_for(self._wake, milliseconds / 1000, self._resources.clock)
+
+    async def _do(self, job: Job) -> None:
+        match job:
+            case SendRow(row=row):
+                self._turn_of(row.place)
+                await self._sending.send_row(row)
+            case EditMessage(repair=repair):
+                await self._sending.edit_message(repair)
+            case ShowCard(card=card, what="send"):
+                self._turn_of(card.place)
+                await self._sending.send_card(card)
+            case ShowCard(card=card):
+                self._turn_of(card.place)
+                await self._sending.edit_card(card)
+            case GiveSign(card=card, view=view):
+                await self._sending.give_sign(card, view)
+            case _:
+                assert_never(job)
+
+    def _turn_of(self, place: Place) -> None:
+        self._count += 1
+        self._served[thread_of(place)] = self._count
+
+
+def _is_live_edit(job: Job) -> bool:
+    return isinstance(job, ShowCard) and job.what == "edit"

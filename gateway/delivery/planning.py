@@ -1,0 +1,295 @@
+"""What each stored event means for the place of its session: which parts, where, how urgent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from adapters.contract import Answer, MessageRef, Notice, Place, ThreadStatus, View
+from gateway.budget import Priority
+from gateway.delivery.border import Directory, Peek
+from gateway.delivery.cards import Session
+from gateway.delivery.resources import Resources
+from gateway.ledger import deliveries, surfaces
+from gateway.ledger.audit import Subject, audit_statement
+from gateway.ledger.surfaces import NewSurface
+from gateway.strings import say
+from gateway.views.approval import (
+    Ask,
+    TooLong,
+    approval_choices,
+    approval_parts,
+    outcome_card,
+)
+from gateway.views.card import label_lines, turn_card
+from gateway.views.messages import answer, end_notice, removed, trouble
+from gateway.views.show import plain, whole
+from runtime.protocol import events
+from runtime.protocol.approvals import PendingApproval
+from runtime.protocol.context import JsonValue
+from runtime.protocol.events import Event
+from runtime.store.writer import Statement
+
+
+@dataclass(slots=True, eq=False)
+class Planned:
+    """What follows from a batch: statements for its transaction, and who is woken after it.
+
+    `refused` are requests that cannot be shown, with the reason: they are closed before the batch counts as read.
+    """
+
+    statements: list[Statement] = field(default_factory=list[Statement])
+    places: set[Place] = field(default_factory=set[Place])
+    repairs: bool = False
+    refused: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+
+class Planning:
+    """Turns events into statements. It writes nothing itself."""
+
+    def __init__(self, directory: Directory, peek: Peek, resources: Resources) -> None:
+        self._directory = directory
+        self._peek = peek
+        self._resources = resources
+
+    @property
+    def _now(self) -> int:
+        return self._resources.clock.now_ms()
+
+    async def follow(self, session: Session, event: Event, planned: Planned) -> None:
+        """Add what follows from `event`; `session` is as it is after it."""
+        match event.msg:
+            case events.TurnComplete():
+                await self._complete(session, event, planned)
+            case events.TurnAborted():
+                await self._aborted(session, event, planned)
+            case events.AssistantMessage(overtaken=True, text=text):
+                await self._overtaken(session, event, text, planned)
+            case events.ApprovalRequested():
+                await self._requested(session, event, planned)
+            case events.ApprovalResolved():
+                await self._resolved(session, event, planned)
+            case events.Error(turn_id=None):
+                await self._tell(session, event, trouble(event.msg), planned)
+            case events.Warning(message=message) if event.submission_id is None:
+                notice = Notice(text=plain(message, 500), level="warning")
+                await self._tell(session, event, notice, planned)
+            case events.ToolCallBegin() | events.ToolCallEnd():
+                await self._executed(session, event, planned)
+            case events.SessionRetired() if session.state.removed:
+                await self._tell(session, event, removed(session.state.removed), planned)
+            case _:
+                pass
+
+    # ------------------------------------------------------------------------------------------------ a turn's end
+
+    async def _complete(self, session: Session, event: Event, planned: Planned) -> None:
+        assert isinstance(event.msg, events.TurnComplete)
+        place, reply_to = await self._target(session)
+        if place is None:
+            return
+        views = self._answer(place, event.msg.last_assistant_message, reply_to)
+        self._plan(planned, event, session, "answer", place, views, Priority.ANSWER)
+        self._close_card(session, event, place, None, planned)
+
+    async def _aborted(self, session: Session, event: Event, planned: Planned) -> None:
+        msg, turn = event.msg, session.state.turn
+        assert isinstance(msg, events.TurnAborted)
+        place, reply_to = await self._target(session)
+        if place is None or turn is None:
+            return
+        who = plain(await self._directory.name(msg.by), 60) if msg.by else None
+        token = surfaces.mint(self._resources.random_bytes)
+        notice, choices = end_notice(turn, msg, who, token, reply_to)
+        new = self._surface(session, msg.turn_id, token, choices) if choices else None
+        self._plan(planned, event, session, "end", place, [notice], Priority.CONTROL, new)
+        self._close_card(session, event, place, who, planned)
+
+    def _surface(self, session: Session, turn_id: str, token: str, choices: str) -> NewSurface:
+        return NewSurface(token=token, kind="notice", choices=choices, session_id=session.id, turn_id=turn_id)
+
+    def _close_card(self, session: Session, event: Event, place: Place, who: str | None, planned: Planned) -> None:
+        """Whatever the card shows, it is to collapse to one line. The card may be on its way in this moment."""
+        live, turn = session.live, session.state.turn
+        if live is None or turn is None:
+            return
+        adapter = self._resources.adapter(place)
+        if adapter is not None and adapter.capabilities.native_stop:
+            views = [ThreadStatus(state="active")]
+            self._plan(planned, event, session, "status", place, views, Priority.PROGRESS)
+        if not live.wanted:
+            return  # nobody has seen a card of this turn, and nobody will
+        last = turn_card(session.state, self._now, labels=live.labels, who=who, with_cost=live.private)
+        source = deliveries.event_source(session.id, live.first_sequence)
+        planned.statements += [
+            deliveries.drop_card(source, self._now),
+            surfaces.close_card(session.id, turn.turn_id, last, self._now),
+        ]
+        planned.repairs = True
+
+    async def _overtaken(self, session: Session, event: Event, text: str, planned: Planned) -> None:
+        place, _ = await self._target(session)
+        if place is not None and text.strip():
+            views = self._answer(place, text, None)
+            self._plan(planned, event, session, "overtaken", place, views, Priority.ANSWER)
+
+    def _answer(self, place: Place, text: str | None, reply_to: MessageRef | None) -> Sequence[View]:
+        adapter = self._resources.adapter(place)
+        if adapter is None:  # its platform is not configured now: kept whole until it is
+            return [Answer(markdown=whole(text or "") or say("answer.empty"), reply_to=reply_to)]
+        return answer(text, adapter.markup, reply_to)
+
+    # --------------------------------------------------------------------------------------------------- approvals
+
+    async def _requested(self, session: Session, event: Event, planned: Planned) -> None:
+        assert isinstance(event.msg, events.ApprovalRequested)
+        if session.live is not None:
+            session.live.wanted = True
+        await self._audit(planned, session, event, "asked", event.msg.requester)
+        pending = await self._pending(session.id, event.msg.request_id)
+        if pending is None:
+            return  # it was decided before anybody could be asked, and its end follows in the journal
+        place, _ = await self._target(session)
+        adapter = None if place is None else self._resources.adapter(place)
+        if place is None or adapter is None:
+            planned.refused.append((pending.request_id, say("approval.not_shown")))
+            return
+        token = surfaces.mint(self._resources.random_bytes)
+        ask = await self._ask(session.id, place, event.msg.requester)
+        views = approval_parts(pending, ask, token, self._now, adapter.markup, adapter.capabilities)
+        if isinstance(views, TooLong):
+            planned.refused.append((pending.request_id, views.reason))
+            notice = Notice(text=say("approval.refused"), level="warning")
+            self._plan(planned, event, session, "refused", place, [notice], Priority.CONTROL)
+            return
+        new = NewSurface(
+            token=token, kind="approval", choices=approval_choices(pending), session_id=session.id,
+            turn_id=pending.turn_id, request_id=pending.request_id, expires_at_ms=pending.expires_at_ms,
+        )  # fmt: skip
+        self._plan(planned, event, session, "approval", place, views, Priority.CONTROL, new)
+
+    async def _ask(self, session_id: str, place: Place, requester: str | None) -> Ask:
+        destination = await self._directory.destination(session_id)
+        labels = () if destination is None else label_lines(destination.workspace, destination.origin)
+        deciders = await self._directory.deciders(place)
+        return Ask(
+            labels=labels,
+            requester=await self._directory.name(requester) if requester else None,
+            deciders=tuple(decider.name for decider in deciders),
+            mention=tuple(decider.id for decider in deciders),
+        )
+
+    async def _pending(self, session_id: str, request_id: str) -> PendingApproval | None:
+        checkpoint = await self._peek(session_id)
+        pending = None if checkpoint is None else checkpoint.pending_approval
+        if pending is None or pending.request_id != request_id or pending.decision is not None:
+            return None
+        return pending
+
+    async def _resolved(self, session: Session, event: Event, planned: Planned) -> None:
+        msg = event.msg
+        assert isinstance(msg, events.ApprovalResolved)
+        await self._audit(planned, session, event, "decided", msg.decided_by)
+        title = await deliveries.title_of(self._resources.database, msg.request_id)
+        copies = await surfaces.of_request(self._resources.database, msg.request_id)
+        if title is None or not copies:
+            return
+        who = await self._directory.name(msg.decided_by) if msg.decided_by else None
+        outcome = outcome_card(title, msg.decision, who, event.recorded_at_ms, msg.reason)
+        planned.statements += [
+            *deliveries.show_outcome(msg.request_id, outcome, self._now),
+            surfaces.close_request(msg.request_id, outcome, self._now),
+        ]
+        planned.places.update(copy.place for copy in copies)
+        planned.repairs = True
+        adapter = self._resources.adapter(copies[0].place)
+        if adapter is not None and not adapter.capabilities.can_edit:
+            notice = Notice(text=f"{title}\n{outcome.outcome}")
+            self._plan(planned, event, session, "outcome", copies[0].place, [notice], Priority.CONTROL)
+
+    # -------------------------------------------------------------------------------------------------------- others
+
+    async def _tell(self, session: Session, event: Event, notice: Notice, planned: Planned) -> None:
+        place, _ = await self._target(session)
+        if place is not None:
+            self._plan(planned, event, session, "notice", place, [notice], Priority.CONTROL)
+
+    async def _target(self, session: Session) -> tuple[Place | None, MessageRef | None]:
+        """Where the session's words go: the place that was fixed when its turn began."""
+        live = session.live
+        if live is not None:
+            return live.place, live.reply_to
+        destination = await self._directory.destination(session.id)
+        return (None if destination is None else destination.place), None
+
+    def _plan(
+        self,
+        planned: Planned,
+        event: Event,
+        session: Session,
+        surface: str,
+        place: Place,
+        views: Sequence[View],
+        priority: Priority,
+        new: NewSurface | None = None,
+    ) -> None:
+        planned.statements += deliveries.plan(
+            source=deliveries.event_source(session.id, event.sequence or 0),
+            surface=surface,
+            place=place,
+            views=views,
+            priority=priority,
+            now_ms=self._now,
+            session_id=session.id,
+            turn_id=getattr(event.msg, "turn_id", None),
+            request_id=None if new is None else new.request_id,
+            new_surface=new,
+        )
+        planned.places.add(place)
+
+    # --------------------------------------------------------------------------------------------------------- audit
+
+    async def _executed(self, session: Session, event: Event, planned: Planned) -> None:
+        """A gated call begins or ends."""
+        msg, turn = event.msg, session.state.turn
+        assert isinstance(msg, events.ToolCallBegin | events.ToolCallEnd)
+        if turn is not None and msg.call_id in turn.gated:
+            kind = "started" if isinstance(msg, events.ToolCallBegin) else "ended"
+            await self._audit(planned, session, event, kind, None)
+
+    async def _audit(self, planned: Planned, session: Session, event: Event, kind: str, principal: str | None) -> None:
+        msg, live = event.msg, session.live
+        request_id: str | None = getattr(msg, "request_id", None)
+        subject = Subject(
+            place=None if live is None else live.place,
+            session_id=session.id,
+            turn_id=getattr(msg, "turn_id", None),
+            request_id=request_id,
+        )
+        digests = await self._digests(session.id, request_id) if request_id else {}
+        detail: dict[str, JsonValue] = {**_detail(msg), **({"digests": {**digests}} if digests else {})}
+        planned.statements.append(
+            audit_statement(event.recorded_at_ms, kind, principal=principal, subject=subject, detail=detail)
+        )
+
+    async def _digests(self, session_id: str, request_id: str) -> dict[str, str]:
+        """The digests of what was asked for, by call; the runtime keeps its requests."""
+        sql = "SELECT json_extract(payload, '$.digests') FROM approvals WHERE session_id = ? AND request_id = ?"
+        rows = await self._resources.database.read(sql, (session_id, request_id))
+        return msgspec.json.decode(rows[0][0], type=dict[str, str]) if rows and rows[0][0] else {}
+
+
+def _detail(msg: events.EventMsg) -> dict[str, JsonValue]:
+    match msg:
+        case events.ApprovalRequested(calls=calls, summaries=summaries, high_risk=high_risk):
+            return {"tools": [call.name for call in calls], "summaries": list(summaries), "high_risk": high_risk}
+        case events.ApprovalResolved(decision=decision, reason=reason):
+            return {"decision": decision.value, "reason": reason}
+        case events.ToolCallBegin(call_id=call_id, name=name, summary=summary):
+            return {"call": call_id, "tool": name, "summary": summary}
+        case events.ToolCallEnd(call_id=call_id, name=name, outcome=outcome, is_error=is_error):
+            return {"call": call_id, "tool": name, "outcome": outcome, "is_error": is_error}
+        case _:
+            return {}

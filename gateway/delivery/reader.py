@@ -1,0 +1,371 @@
+"""From stored events to planned deliveries: each session's journal is read once, by a durable cursor.
+
+What follows from a batch of events and the cursor beyond it are one transaction, so that a crash makes nothing twice.
+Events from which nothing follows do not move the stored cursor: reading them again costs less than a commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from gateway.delivery.alarms import Alarms
+from gateway.delivery.border import CONSUMER, Directory, Journal, Peek
+from gateway.delivery.cards import (
+    CARD_AFTER_SECONDS,
+    STALL_SECONDS,
+    TYPING_AFTER_SECONDS,
+    TYPING_EVERY_SECONDS,
+    LiveCard,
+    Session,
+)
+from gateway.delivery.outbox import Outbox
+from gateway.delivery.planning import Planned, Planning
+from gateway.delivery.policy import pause_seconds
+from gateway.delivery.resources import Resources
+from gateway.ledger import surfaces
+from gateway.ledger.surfaces import SurfaceRow
+from gateway.views.card import label_lines, lost_card
+from gateway.views.turn import SessionState, fold, fold_all, recovered, stalled, stopping
+from runtime.protocol import events
+from runtime.protocol.events import Event
+
+log = logging.getLogger("pilothouse.gateway.delivery")
+
+BATCH = 200
+REMEMBERED = 1024
+"""Sessions whose place in the journal is remembered while nothing runs in them."""
+RECOVERED_AFTER_SECONDS = 10.0
+"""A restart that nobody noticed is not worth a word."""
+
+
+@dataclass(slots=True, eq=False)
+class _Heads:
+    """How far each journal goes, and which sessions are being read."""
+
+    newest: dict[str, int] = field(default_factory=dict[str, int])
+    reading: set[str] = field(default_factory=set[str])
+
+
+class Reader:
+    """Reads every journal that grows. `run` owns the tasks."""
+
+    def __init__(
+        self, journal: Journal, directory: Directory, peek: Peek, outbox: Outbox, resources: Resources, alarms: Alarms
+    ) -> None:
+        self._journal = journal
+        self._directory = directory
+        self._peek = peek
+        self._outbox = outbox
+        self._resources = resources
+        self._alarms = alarms
+        self._planning = Planning(directory, peek, resources)
+        self._heads = _Heads()
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._tasks: asyncio.TaskGroup | None = None
+        self._at_rest = asyncio.Event()
+        self._at_rest.set()
+
+    # ------------------------------------------------------------------------------------------- told from outside
+
+    def committed(self, session_id: str, sequence: int) -> None:
+        """The session's journal goes up to `sequence` now."""
+        self._heads.newest[session_id] = max(sequence, self._heads.newest.get(session_id, 0))
+        self._at_rest.clear()
+        self._start(session_id)
+
+    def stopping(self, session_id: str, turn_id: str) -> None:
+        """Somebody stops the turn: its card says so at once."""
+        card = self._live(session_id)
+        if card is not None and card.turn_id == turn_id and not card.over:
+            card.session.state = replace(card.session.state, turn=stopping(card.turn))
+            self._outbox.look(card)
+
+    def adopted(self, surface: SurfaceRow, message_id: str) -> None:
+        """A press brought the id of a message that was not known."""
+        card = self._live(surface.session_id or "")
+        if card is not None and card.surface_id == surface.id:
+            card.message_id, card.hopeless = message_id, False
+            self._outbox.look(card)
+
+    @property
+    def resting(self) -> bool:
+        """Every journal was read to its end."""
+        return self._at_rest.is_set()
+
+    async def at_rest(self) -> None:
+        """Return once every journal was read to its end."""
+        await self._at_rest.wait()
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            for session_id in list(self._heads.newest):
+                self._start(session_id)
+            await asyncio.Event().wait()
+
+    def _live(self, session_id: str) -> LiveCard | None:
+        session = self._sessions.get(session_id)
+        return None if session is None else session.live
+
+    def _start(self, session_id: str) -> None:
+        if self._tasks is not None and session_id not in self._heads.reading:
+            self._heads.reading.add(session_id)
+            self._tasks.create_task(self._read(session_id), name=f"reading {session_id}")
+
+    # ---------------------------------------------------------------------------------------------------- the start
+
+    async def recover(self) -> None:
+        """Take up the cards of turns that were running, and find every journal that goes on beyond our cursor."""
+        for surface in await surfaces.live_cards(self._resources.database):
+            await self._take_up(surface)
+        for session_id in await self._journal.sessions_beyond_cursor(CONSUMER):
+            self._heads.newest[session_id] = _FAR
+            self._at_rest.clear()
+
+    async def _take_up(self, surface: SurfaceRow) -> None:
+        session_id, first, turn_id = surface.session_id, surface.first_sequence, surface.turn_id
+        assert session_id is not None, "a card belongs to a session"
+        assert first is not None, "a card knows where its turn begins"
+        assert turn_id is not None, "a card belongs to a turn"
+        cursor = await self._journal.cursor(CONSUMER, session_id)
+        if cursor < first:
+            return  # its turn is about to be read, and the card is found then
+        session = self._sessions.get(session_id) or Session(session_id, cursor, cursor)
+        session.state = await self._state_at(session_id, first, session.position)
+        turn = session.state.turn
+        if turn is None or turn.turn_id != turn_id or turn.over:
+            await self._close_lost(surface)
+            return
+        card = await self._card(session, events.TurnStarted(turn_id=turn_id, message_id=turn.message_id), first)
+        card = card or LiveCard(session, turn_id, first, surface.place)
+        card.place = surface.place
+        card.adopt(surface)
+        self._begin(session, card)
+        if self._resources.clock.now_ms() - turn.since_ms >= RECOVERED_AFTER_SECONDS * 1000:
+            session.state = replace(session.state, turn=recovered(turn))
+        self._outbox.look(card)
+
+    async def _state_at(self, session_id: str, first: int, position: int) -> SessionState:
+        """The state as it was when the journal was read up to `position`; what waits is asked of the session itself."""
+        checkpoint = await self._peek(session_id)
+        waiting = () if checkpoint is None else checkpoint.pending_messages
+        state = SessionState(waiting=tuple(message.id for message in waiting if message.boundary.kind == "queue"))
+        after = first - 1
+        while after < position:
+            page = await self._journal.event_page(session_id, after=after, limit=BATCH)
+            known = [event for event in page.events if (event.sequence or 0) <= position]
+            if not known:
+                break
+            state, after = fold_all(state, known), known[-1].sequence or position
+        return state
+
+    async def _close_lost(self, surface: SurfaceRow) -> None:
+        """Its turn is not in the journal any more: the card must not say "working" for ever."""
+        now = self._resources.clock.now_ms()
+        await self._resources.database.write([surfaces.close(surface.id, lost_card(), now)])
+        self._outbox.wake(surface.place, repairs_first=True)
+
+    # ------------------------------------------------------------------------------------------------- reading on
+
+    async def _read(self, session_id: str) -> None:
+        failures = 0
+        try:
+            while True:
+                try:
+                    await self._read_on(session_id)
+                    return
+                except Exception as error:
+                    log.error("reading session %s pauses: %r", session_id, error, exc_info=error)
+                    await self._resources.clock.sleep(pause_seconds(failures))
+                    failures += 1
+        finally:
+            self._heads.reading.discard(session_id)
+            if not self._heads.newest:
+                self._at_rest.set()
+
+    async def _read_on(self, session_id: str) -> None:
+        session = await self._session(session_id)
+        while session.position < self._heads.newest.get(session_id, 0):
+            page = await self._journal.event_page(session_id, after=session.position, limit=BATCH)
+            if not page.events:
+                break
+            await self._take(session, page.events)
+        newest = self._heads.newest.pop(session_id, None)
+        self._remember(session)
+        if newest == _FAR:
+            await self._settle(session)  # else every start would read the same events again
+
+    async def settle(self) -> None:
+        """Store how far every journal was read, where nothing runs; for an orderly end."""
+        for session in list(self._sessions.values()):
+            await self._settle(session)
+
+    async def _settle(self, session: Session) -> None:
+        if session.live is None and session.position > session.stored:
+            statement = self._journal.cursor_statement(CONSUMER, session.id, session.position)
+            session.stored = session.position
+            await self._resources.database.write([statement])
+
+    async def _session(self, session_id: str) -> Session:
+        found = self._sessions.get(session_id)
+        if found is not None:
+            return found
+        cursor = await self._journal.cursor(CONSUMER, session_id)
+        return Session(session_id, cursor, cursor)
+
+    def _remember(self, session: Session) -> None:
+        self._sessions[session.id] = session
+        self._sessions.move_to_end(session.id)
+        for old_id, old in list(self._sessions.items()) if len(self._sessions) > REMEMBERED else []:
+            if old.live is None and old_id not in self._heads.reading:
+                del self._sessions[old_id]
+                break
+
+    async def _take(self, session: Session, batch: Sequence[Event]) -> None:
+        """Fold the batch, plan what follows from it, and store that with the cursor beyond it."""
+        before, live = session.state, session.live
+        planned = Planned()
+        try:
+            for event in batch:
+                await self._recall(session, event)
+                session.state = fold(session.state, event)
+                await self._follow(session, event, planned)
+            position = batch[-1].sequence or session.position
+            for request_id, reason in planned.refused:
+                await self._resources.neighbours.undeliverable(session.id, request_id, reason)
+            if planned.statements:
+                await self._store(session.id, position, planned)
+                session.stored = position
+        except BaseException:
+            session.state, session.live = before, live
+            if live is not None:
+                live.over = False
+            raise
+        session.position = position
+        self._show(session, live, planned)
+
+    async def _store(self, session_id: str, position: int, planned: Planned) -> None:
+        cursor = self._journal.cursor_statement(CONSUMER, session_id, position)
+        self._resources.faults.reach("delivery.plan.before")
+        await self._resources.database.write([*planned.statements, cursor])
+        self._resources.faults.reach("delivery.plan.after")
+
+    async def _follow(self, session: Session, event: Event, planned: Planned) -> None:
+        match event.msg:
+            case events.TurnStarted():
+                await self._turn_started(session, event)
+            case events.ToolCallBegin() if session.live is not None:
+                session.live.wanted = True
+            case events.TurnComplete() | events.TurnAborted() if session.live is not None:
+                session.live.over = True
+            case _:
+                pass
+        await self._planning.follow(session, event, planned)
+
+    async def _turn_started(self, session: Session, event: Event) -> None:
+        assert isinstance(event.msg, events.TurnStarted)
+        assert event.sequence is not None, "only stored events are read"
+        session.live = await self._card(session, event.msg, event.sequence)
+
+    async def _card(self, session: Session, started: events.TurnStarted, sequence: int) -> LiveCard | None:
+        """What is shown of the turn; None where no chat began the session."""
+        destination = await self._directory.destination(session.id)
+        if destination is None:
+            return None
+        asking = await self._directory.asking(started.message_id) if started.message_id else None
+        card = LiveCard(
+            session,
+            started.turn_id,
+            sequence,
+            destination.place,
+            labels=label_lines(destination.workspace, destination.origin),
+            reply_to=None if asking is None or asking.private else asking.ref,
+            private=asking is not None and asking.private,
+        )
+        await self._find_card(card)
+        return card
+
+    async def _recall(self, session: Session, event: Event) -> None:
+        """Something of a turn of which the beginning was read before a restart: read the turn again."""
+        turn_id, turn = getattr(event.msg, "turn_id", None), session.state.turn
+        if turn_id is None or isinstance(event.msg, events.TurnStarted) or (turn and turn.turn_id == turn_id):
+            return
+        before = event.sequence
+        while before is not None:
+            page = await self._journal.event_page(session.id, before=before, limit=BATCH)
+            for earlier in page.events:
+                msg = earlier.msg
+                if isinstance(msg, events.TurnStarted) and msg.turn_id == turn_id and earlier.sequence is not None:
+                    session.state = await self._state_at(session.id, earlier.sequence, (event.sequence or 1) - 1)
+                    session.live = await self._card(session, msg, earlier.sequence)
+                    return
+            before = page.next_before
+
+    async def _find_card(self, card: LiveCard) -> None:
+        """A turn that is read again after a crash may have its card already."""
+        for surface in await surfaces.live_cards(self._resources.database, card.session.id):
+            if surface.turn_id == card.turn_id:
+                card.adopt(surface)
+
+    # --------------------------------------------------------------------------------------------- after the commit
+
+    def _show(self, session: Session, before: LiveCard | None, planned: Planned) -> None:
+        if before is not None and before is not session.live:
+            self._end(before)
+        live = session.live
+        if live is not None and live.over:
+            self._end(live)
+            session.live = None
+        elif live is not None:
+            if live is not before:
+                self._begin(session, live)
+            self._outbox.look(live)
+        for place in planned.places:
+            self._outbox.wake(place, repairs=planned.repairs)
+
+    def _begin(self, session: Session, card: LiveCard) -> None:
+        session.live = card
+        self._sessions[session.id] = session
+        self._outbox.attach(card)
+        now = self._resources.clock.now_ms()
+        self._alarms.set(now + round(TYPING_AFTER_SECONDS * 1000), lambda: self._type(card))
+        self._alarms.set(now + round(CARD_AFTER_SECONDS * 1000), lambda: self._want(card))
+        self._alarms.set(now + round(STALL_SECONDS * 1000), lambda: self._watch(card))
+
+    def _end(self, card: LiveCard) -> None:
+        card.over = True
+        self._outbox.detach(card)
+
+    def _type(self, card: LiveCard) -> None:
+        if card.over or card.message_id is not None:
+            return
+        card.typing = True
+        self._outbox.look(card)
+        again = self._resources.clock.now_ms() + round(TYPING_EVERY_SECONDS * 1000)
+        self._alarms.set(again, lambda: self._type(card))
+
+    def _want(self, card: LiveCard) -> None:
+        if not card.over:
+            card.wanted = True
+            self._outbox.look(card)
+
+    def _watch(self, card: LiveCard) -> None:
+        """Say so where nothing has happened for long."""
+        if card.over:
+            return
+        now, limit = self._resources.clock.now_ms(), round(STALL_SECONDS * 1000)
+        due = card.turn.since_ms + limit
+        if due <= now:
+            card.session.state = replace(card.session.state, turn=stalled(card.turn))
+            self._outbox.look(card)
+            due = now + limit
+        self._alarms.set(due, lambda: self._watch(card))
+
+
+_FAR = 2**62
+"""Read to the end, wherever that is."""

@@ -1,0 +1,417 @@
+"""One request to the platform at a time, written down before it and after it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Literal, Protocol, assert_never
+
+from adapters.contract import Adapter, Place, Sent, ThreadStatus, Typing, View
+from adapters.errors import AdapterError, MarkupRefused, NotConnected, RateLimited, Refused, TargetGone
+from gateway.budget import Priority
+from gateway.delivery import policy
+from gateway.delivery.cards import MAX_EDIT_FAILURES, LiveCard
+from gateway.delivery.policy import (
+    After,
+    AskAgain,
+    Follow,
+    GiveUp,
+    GiveUpChat,
+    LeaveUnknown,
+    Send,
+    SendMarked,
+    Simplify,
+    ToParent,
+    WaitForChat,
+    WaitForPlatform,
+)
+from gateway.delivery.resources import Resources
+from gateway.ledger import deliveries, surfaces
+from gateway.ledger.deliveries import DeliveryRow, Repair
+from gateway.ledger.digest import digest_of
+from gateway.ledger.surfaces import Letter, NewSurface
+from gateway.strings import say
+from gateway.views.messages import in_parent_chat, repeated
+from runtime.store.writer import Statement
+
+log = logging.getLogger("pilothouse.gateway.delivery")
+
+OVERTAKEN = "overtaken by the end of its turn"
+CARD = "card"
+
+
+class Told(Protocol):
+    """Who has to know what became of a request."""
+
+    def settled(self, row: DeliveryRow) -> None:
+        """The row needs no more work."""
+        ...
+
+    def changed(self, *, repairs: bool = False) -> None:
+        """Rows are not as they were read."""
+        ...
+
+    def repaired(self, repair: Repair) -> None:
+        """The message shows what it should, or never will."""
+        ...
+
+    def arrived(self, surface_id: int, message_id: str) -> None:
+        """A message that may be edited later is on the platform."""
+        ...
+
+    def card_of(self, surface_id: int | None) -> LiveCard | None:
+        """The live card with this surface."""
+        ...
+
+    def moved_to(self, chat: str) -> None:
+        """The chat has another id now."""
+        ...
+
+
+class Sending:
+    """Sends and edits for one chat, and stores what comes of it."""
+
+    def __init__(self, resources: Resources, lane: Told) -> None:
+        self._resources = resources
+        self._lane = lane
+        self._edit_failures = 0
+
+    @property
+    def _now(self) -> int:
+        return self._resources.clock.now_ms()
+
+    # ------------------------------------------------------------------------------------------------- planned rows
+
+    async def send_row(self, row: DeliveryRow) -> None:
+        """Send one row that is due, as its past allows."""
+        adapter = self._resources.adapter(row.place)
+        if adapter is None:
+            self._resources.account(row.place).failed(None)
+            return
+        if row.surface == CARD and not self._refresh(row):
+            await self._end(row, "failed", OVERTAKEN)
+            return
+        if policy.is_request(row) and (missing := await deliveries.parts_missing(self._resources.database, row)):
+            await self._give_up(row, f"a part of the action could not be shown ({', '.join(missing)})")
+            return
+        match policy.before_send(row, adapter.capabilities):
+            case Send():
+                await self._mark_and_send(adapter, row, deliveries.sending(row, self._now))
+            case SendMarked(view=view):
+                await self._send_marked(adapter, row, view)
+            case LeaveUnknown():
+                await self._leave_unknown(row, "its outcome was never known")
+
+    def _refresh(self, row: DeliveryRow) -> bool:
+        """Whether a card that was put off, or whose fate is not known, still has a turn to show."""
+        card = self._lane.card_of(row.surface_id)
+        return row.attempt > 0 or (card is not None and not card.over)
+
+    async def _send_marked(self, adapter: Adapter, row: DeliveryRow, view: View) -> None:
+        """The one repeat. A message with controls gets controls of its own, so that each copy is known apart."""
+        if row.surface_id is None:
+            statement = deliveries.sending_again(row, view, None, self._now)
+            await self._mark_and_send(adapter, row, statement, view=view)
+            return
+        token = surfaces.mint(self._resources.random_bytes)
+        marked = repeated(view, token)
+        assert marked is not None, "what has controls can be repeated"
+        copy = surfaces.copy(row.surface_id, token, self._now)
+        statement = deliveries.sending_again(row, marked, token, self._now)
+        await self._mark_and_send(adapter, row, copy, statement, view=marked)
+
+    async def _mark_and_send(
+        self, adapter: Adapter, row: DeliveryRow, *statements: Statement, view: View | None = None
+    ) -> None:
+        unit = list(statements)
+        if row.surface_id is not None and view is None:
+            unit.append(surfaces.going_out(row.surface_id, self._now))
+        self._resources.account(row.place).budget.take(row.place)
+        self._resources.faults.reach("delivery.sending.before")
+        await self._resources.database.write(unit)
+        self._resources.faults.reach("delivery.sending.after")
+        marked = await self._as_stored(row, view)
+        await self._transmit(adapter, marked)
+
+    async def _as_stored(self, row: DeliveryRow, view: View | None) -> DeliveryRow:
+        """The row as it is now that it is marked; a repeat may belong to a surface that was just made."""
+        row = replace(row, state="sending", attempt=row.attempt + 1)
+        if view is None:
+            return row
+        surface_id = row.surface_id
+        if surface_id is not None:
+            surface_id = await deliveries.surface_of(self._resources.database, row.id)
+        return replace(row, view=view, digest=digest_of(view), surface_id=surface_id)
+
+    async def _transmit(self, adapter: Adapter, row: DeliveryRow) -> None:
+        try:
+            sent = await adapter.send(row.place, row.view, row.key, row.attempt)
+        except Exception as error:  # noqa: BLE001 - whatever it was, what it means for the part has to be stored
+            _log_fault(error, row.view)
+            await self._after(row, policy.after_error(error, row, adapter.capabilities), error)
+            return
+        self._resources.account(row.place).reached()
+        self._resources.faults.reach("delivery.sent.before")
+        await self._sent(row, sent)
+        self._resources.faults.reach("delivery.sent.after")
+
+    async def _sent(self, row: DeliveryRow, sent: Sent) -> None:
+        now = self._now
+        unit = [deliveries.sent(row.id, sent.refs, now), deliveries.alive(row.place)]
+        message_id = sent.refs[-1].id if sent.refs else None
+        if row.surface_id is not None and message_id is not None:
+            # What an earlier attempt showed is not known, so only a first one fulfils a wish.
+            shown = row.digest if row.attempt == 1 else None
+            unit.append(surfaces.arrived(row.surface_id, message_id, shown, now))
+        await self._resources.database.write(unit)
+        self._lane.settled(row)
+        if row.surface_id is not None and message_id is not None:
+            self._lane.arrived(row.surface_id, message_id)
+
+    # ---------------------------------------------------------------------------------------------- what went wrong
+
+    async def _after(self, row: DeliveryRow, after: After, error: Exception) -> None:
+        now = self._now
+        match after:
+            case WaitForChat(seconds=seconds):
+                until = now + round(seconds * 1000)
+                self._resources.account(row.place).budget.ban(row.place, until)
+                await self._change(deliveries.back_to_planned(row.id, until, now))
+            case WaitForPlatform(seconds=seconds, credentials=credentials):
+                await self._change(deliveries.back_to_planned(row.id, 0, now))
+                await self._platform_failed(row.place, seconds, credentials)
+            case AskAgain(seconds=seconds):
+                await self._change(deliveries.again_later(row.id, now + round(seconds * 1000), now))
+            case Simplify(view=view):
+                await self._change(deliveries.other_view(row.id, view, now))
+            case ToParent():
+                await self._change(*deliveries.to_parent_chat(row, in_parent_chat(row.view), now))
+            case Follow(chat=chat):
+                await self._follow(row.place, chat, deliveries.back_to_planned(row.id, 0, now))
+            case GiveUpChat(reason=reason):
+                await self._give_up_chat(row, reason)
+            case GiveUp(reason=reason):
+                await self._give_up(row, reason)
+            case LeaveUnknown():
+                await self._leave_unknown(row, policy.reason_of(error))
+            case _:
+                assert_never(after)
+
+    async def _change(self, *statements: Statement) -> None:
+        await self._resources.database.write(statements)
+        self._lane.changed()
+
+    async def _platform_failed(self, place: Place, seconds: float | None, credentials: bool) -> None:
+        account = self._resources.account(place)
+        account.failed(seconds)
+        if credentials and not account.credentials_refused:
+            account.credentials_refused = True
+            text = say("owner.bad_credentials", platform=place.platform, account=place.account)
+            await _quietly(self._resources.neighbours.tell_owner(text), "an owner could not be told")
+
+    async def _follow(self, place: Place, chat: str, *first: Statement) -> None:
+        now = self._now
+        unit = [
+            *first,
+            deliveries.move_chat(place, chat, now),
+            surfaces.move_chat(place, chat, now),
+            *self._resources.neighbours.moved(place, chat),
+        ]
+        await self._resources.database.write(unit)
+        self._lane.changed(repairs=True)
+        self._lane.moved_to(chat)
+
+    async def _leave_unknown(self, row: DeliveryRow, reason: str) -> None:
+        await self._end(row, "unknown", reason)
+        if (card := self._lane.card_of(row.surface_id)) is not None:
+            card.hopeless = True
+
+    async def _end(self, row: DeliveryRow, state: Literal["unknown", "failed"], reason: str) -> None:
+        unit = [deliveries.ended(row.id, state, reason, self._now)]
+        if state == "failed" and row.surface_id is not None:
+            unit.append(surfaces.never_arrived(row.surface_id, self._now))
+        await self._resources.database.write(unit)
+        self._lane.settled(row)
+
+    async def _give_up(self, row: DeliveryRow, reason: str) -> None:
+        log.warning("a part for %s was given up: %s (%s %s)", row.place, reason, row.source, row.surface)
+        await self._end(row, "failed", reason)
+        if (card := self._lane.card_of(row.surface_id)) is not None:
+            card.hopeless = True
+        if row.request_id is not None:
+            await report_undelivered(self._resources)
+
+    async def _give_up_chat(self, row: DeliveryRow, reason: str) -> None:
+        now = self._now
+        unit = [*deliveries.give_up_chat(row.place, reason, now)]
+        if row.surface_id is not None:
+            unit.append(surfaces.never_arrived(row.surface_id, now))
+        _, marked, *_ = await self._resources.database.write(unit)
+        self._lane.changed()
+        await report_undelivered(self._resources)
+        if marked.count:
+            text = say("owner.dead_chat", platform=row.place.platform, chat=row.place.chat, reason=reason)
+            await _quietly(self._resources.neighbours.tell_owner(text), "an owner could not be told")
+
+    # ------------------------------------------------------------------------------------------ messages of the past
+
+    async def edit_message(self, repair: Repair) -> None:
+        """Let a message show what it should. Doing it again is harmless, so nothing is written before it."""
+        place = _place_of(repair)
+        adapter = self._resources.adapter(place)
+        account = self._resources.account(place)
+        if adapter is None:
+            account.failed(None)
+            return
+        account.budget.take(place)
+        done = surfaces.edited(repair.surface_id, repair.digest, self._now)
+        never = surfaces.not_editable(repair.surface_id, repair.digest, self._now)
+        if not adapter.capabilities.can_edit:
+            await self._repaired(repair, never)
+            return
+        try:
+            await adapter.edit(repair.ref, repair.view)
+        except RateLimited as error:
+            account.budget.ban(place, self._now + round(error.retry_after * 1000))
+        except NotConnected:
+            account.failed(None)
+        except TargetGone as error:
+            if error.moved_to is not None:
+                await self._follow(place, error.moved_to)
+            else:
+                await self._repaired(repair, never)
+        except (Refused, MarkupRefused) as error:
+            log.warning("a message in %s keeps what it shows: %s", place, policy.reason_of(error))
+            await self._repaired(repair, never)
+        except Exception as error:  # noqa: BLE001 - the edit may have been made, and is made again later
+            _log_fault(error, repair.view)
+            self._edit_failures += 1
+            account.budget.ban(place, self._now + round(policy.pause_seconds(self._edit_failures - 1) * 1000))
+            if self._edit_failures >= policy.SAFE_ATTEMPTS:
+                self._edit_failures = 0
+                await self._repaired(repair, never)
+        else:
+            account.reached()
+            self._edit_failures = 0
+            self._resources.faults.reach("delivery.sent.before")
+            await self._repaired(repair, done)
+            self._resources.faults.reach("delivery.sent.after")
+
+    async def _repaired(self, repair: Repair, statement: Statement) -> None:
+        await self._resources.database.write([statement])
+        self._lane.repaired(repair)
+
+    # --------------------------------------------------------------------------------------------------- live cards
+
+    async def send_card(self, card: LiveCard) -> None:
+        """Show the card of a turn for the first time. Its row is written when it goes out, never before."""
+        adapter = self._resources.adapter(card.place)
+        if adapter is None:
+            self._resources.account(card.place).failed(None)
+            return
+        if not adapter.capabilities.can_edit:
+            card.hopeless = True  # a card that could not be changed would soon say what is not so
+            return
+        if card.labels and await surfaces.had_card(self._resources.database, card.session.id):
+            card.labels = ()
+        if card.over:
+            return
+        row = await self._store_card(card)
+        digest = card.digest
+        await self._transmit(adapter, row)
+        if card.message_id is not None:
+            card.shown = digest
+
+    async def _store_card(self, card: LiveCard) -> DeliveryRow:
+        now = self._now
+        card.token = surfaces.mint(self._resources.random_bytes)
+        view = card.view(now)
+        source = deliveries.event_source(card.session.id, card.first_sequence)
+        new = NewSurface(
+            token=card.token, kind="card", choices=Letter.STOP, session_id=card.session.id, turn_id=card.turn_id,
+            first_sequence=card.first_sequence,
+        )  # fmt: skip
+        self._resources.account(card.place).budget.take(card.place, live_edit=True)
+        self._resources.faults.reach("delivery.sending.before")
+        unit = deliveries.send_now(source=source, surface=CARD, place=card.place, view=view, now_ms=now, new=new)
+        surface, row = await self._resources.database.write(unit)
+        self._resources.faults.reach("delivery.sending.after")
+        card.surface_id = surface.rows[0][0]
+        return DeliveryRow(
+            id=row.rows[0][0], source=source, surface=CARD, part=0, session_id=card.session.id, turn_id=card.turn_id,
+            request_id=None, surface_id=card.surface_id, place=card.place, priority=Priority.PROGRESS, view=view,
+            digest=digest_of(view), state="sending", attempt=1, fallback=False, not_before_ms=0,
+        )  # fmt: skip
+
+    async def edit_card(self, card: LiveCard) -> None:
+        """Bring a card up to date. Nothing of it is stored: what it should show is folded from the journal."""
+        adapter, ref = self._resources.adapter(card.place), card.ref
+        account = self._resources.account(card.place)
+        assert ref is not None, "only what is there is edited"
+        if adapter is None:
+            account.failed(None)
+            return
+        digest = card.digest
+        account.budget.take(card.place, live_edit=True)
+        try:
+            await adapter.edit(ref, card.view(self._now))
+        except RateLimited as error:
+            account.budget.ban(card.place, self._now + round(error.retry_after * 1000))
+        except NotConnected:
+            account.failed(None)
+        except (TargetGone, Refused, MarkupRefused) as error:
+            log.info("the card of turn %s is left as it is: %s", card.turn_id, policy.reason_of(error))
+            card.hopeless = True
+        except Exception as error:  # noqa: BLE001 - the next state is sent soon, and tolerating a lost frame is the rule
+            _log_fault(error, card.view(self._now))
+            card.failures += 1
+            card.hopeless = card.failures >= MAX_EDIT_FAILURES
+        else:
+            account.reached()
+            card.shown, card.failures = digest, 0
+
+    async def give_sign(self, card: LiveCard, view: ThreadStatus | None) -> None:
+        """Typing, or the platform's own state of the thread. A sign that fails is not missed."""
+        adapter = self._resources.adapter(card.place)
+        account = self._resources.account(card.place)
+        card.typing = False if view is None else card.typing
+        card.status = card.status if view is None else view.state
+        if adapter is None:
+            return
+        account.budget.take(card.place)
+        try:
+            await adapter.send(card.place, view or Typing(), f"sign:{card.turn_id}", 1)
+        except RateLimited as error:
+            account.budget.ban(card.place, self._now + round(error.retry_after * 1000))
+        except AdapterError as error:
+            log.debug("no sign of life for turn %s: %s", card.turn_id, policy.reason_of(error))
+        except Exception as error:  # noqa: BLE001 - a sign of life is not worth an answer
+            _log_fault(error, view or Typing())
+
+
+async def report_undelivered(resources: Resources) -> None:
+    """Close every request that can never be shown; one that cannot be closed now is found at the next start."""
+    for session_id, request_id, reason in await deliveries.undelivered_requests(resources.database):
+        await _quietly(
+            resources.neighbours.undeliverable(session_id, request_id, reason),
+            "a request that cannot be shown could not be closed",
+        )
+
+
+def _place_of(repair: Repair) -> Place:
+    ref = repair.ref
+    return Place(platform=ref.platform, account=ref.account, chat=ref.chat, thread=ref.thread)
+
+
+def _log_fault(error: Exception, view: View) -> None:
+    """An error that the adapter did not raise on purpose is a fault of ours, and is logged with its cause."""
+    if not policy.is_known_error(error):
+        log.error("sending a %s failed in the adapter: %r", type(view).__name__, error, exc_info=error)
+
+
+async def _quietly(asked: Awaitable[None], trouble: str) -> None:
+    try:
+        await asked
+    except Exception as error:
+        log.error("%s: %r", trouble, error, exc_info=error)

@@ -1,0 +1,208 @@
+"""From stored events to messages: what is sent, where, in which order, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from adapters.contract import Answer, ApprovalCard, Document, MessageRef, Notice, TurnCard, Typing, Verbatim
+from gateway.delivery import Asking
+from runtime.protocol import events
+from runtime.protocol.approvals import Resolution
+from runtime.protocol.context import Usage
+from tests.support.delivering import PLACE, Bench, bench, controls_of, pending
+
+
+@pytest.fixture
+async def on(tmp_path: Path) -> AsyncIterator[Bench]:
+    """Delivery that runs."""
+    async with bench(tmp_path) as made:
+        yield made
+
+
+def started(turn: str = "t1", message: str = "in:1") -> events.TurnStarted:
+    return events.TurnStarted(turn_id=turn, message_id=message)
+
+
+def complete(text: str | None = "Hello.", turn: str = "t1") -> events.TurnComplete:
+    return events.TurnComplete(turn_id=turn, last_assistant_message=text, usage=Usage(input_tokens=10))
+
+
+async def test_a_quick_turn_is_one_answer_and_nothing_else(on: Bench) -> None:
+    """No card, no typing, one message, sent once under one key."""
+    await on.happen(started(), complete())
+    await on.rest()
+    assert on.adapter.sent() == [Answer(markdown="Hello.")]
+    assert await on.states() == [("answer", 0, "sent", 1)]
+    assert await on.rows("SELECT count(*) FROM surfaces") == [(0,)]
+
+
+async def test_a_turn_without_words_still_gets_its_reply(on: Bench) -> None:
+    """Every turn ends in something that a person sees."""
+    await on.happen(started(), complete(None))
+    await on.rest()
+    assert [type(view) for view in on.adapter.sent()] == [Notice]
+
+
+async def test_the_card_comes_after_a_second_and_a_half_and_collapses(on: Bench) -> None:
+    """A turn that lasts shows one card with Stop; once over, it is one line without controls."""
+    await on.happen(started())
+    await on.rest()
+    on.clock.advance(1.49)
+    await on.rest()
+    assert not on.adapter.sent(TurnCard)
+    on.clock.advance(0.01)
+    await on.until(lambda: on.adapter.messages)
+    await on.rest()
+    [card] = on.adapter.sent()
+    assert controls_of(card) == ["Stop"]
+    assert card.labels == ("Workspace: Shop", "From: telegram")
+    await on.happen(complete())
+    await on.rest()
+    last = on.adapter.messages["1"]
+    assert isinstance(last, TurnCard)
+    assert (last.headline, last.rows, last.controls) == ("Done · 0:01 · 10 tokens", (), ())
+
+
+async def test_only_the_first_card_of_a_session_has_the_labels(on: Bench) -> None:
+    """Labels are said once."""
+    for number, turn in enumerate(("t1", "t2"), 1):
+        await on.happen(started(turn), events.ToolCallBegin(turn_id=turn, call_id="c", name="shell"))
+        await on.until(lambda cards=number: len(on.adapter.sent(TurnCard)) == cards)
+        await on.happen(complete(turn=turn))
+        await on.rest()
+    first, second = on.adapter.sent(TurnCard)
+    assert first.labels
+    assert not second.labels
+
+
+async def test_typing_is_owned_by_the_turn(on: Bench) -> None:
+    """A sign of life after half a second, none once the card is there, and none after the end."""
+    await on.happen(started())
+    await on.rest()
+    on.clock.advance(0.5)
+    await on.until(lambda: on.adapter.sent(Typing))
+    await on.happen(complete())
+    await on.rest()
+    on.clock.advance(60)
+    await on.rest()
+    assert len(on.adapter.sent(Typing)) == 1
+
+
+async def test_in_a_group_the_answer_points_at_its_question(on: Bench) -> None:
+    """The first part replies to the asking message; later parts follow it."""
+    ref = MessageRef(platform="rec", account="bot", chat="42", id="7")
+    on.people.asked["in:1"] = Asking(ref=ref)
+    on.adapter.markup.limit = 10
+    await on.happen(started(), complete("0123456789abc"))
+    await on.rest()
+    assert on.adapter.sent() == [Answer(markdown="0123456789", reply_to=ref), Answer(markdown="abc")]
+
+
+async def test_a_long_answer_comes_whole_and_also_as_a_file(on: Bench) -> None:
+    """Nothing is cut; beyond three parts the whole text is attached as well."""
+    on.adapter.markup.limit = 10
+    text = "0123456789" * 4
+    await on.happen(started(), complete(text))
+    await on.rest()
+    *parts, file = on.adapter.sent()
+    assert "".join(part.markdown for part in parts) == text
+    assert isinstance(file, Document)
+    assert file.text == text
+
+
+async def test_an_ending_that_a_steer_overtook_is_a_message_of_its_own(on: Bench) -> None:
+    """Words that were meant as an answer are not lost."""
+    overtaken = events.AssistantMessage(turn_id="t1", model_step_id="m", text="First.", overtaken=True)
+    await on.happen(started(), overtaken, complete("Second."))
+    await on.rest()
+    assert [view.markdown for view in on.adapter.sent(Answer)] == ["First.", "Second."]
+
+
+async def test_a_failure_is_told_with_reference_and_controls(on: Bench) -> None:
+    """It notifies, offers what can be done, and its controls have a row of their own."""
+    error = events.Error(kind="provider", message="The model service did not answer.", reference="E7K2", turn_id="t1")
+    aborted = events.TurnAborted(turn_id="t1", reason="x", outcome="failed")
+    await on.happen(started(), error, aborted)
+    await on.rest()
+    [notice] = on.adapter.sent()
+    assert (notice.level, notice.notify, controls_of(notice)) == ("error", True, ["Retry", "Details"])
+    assert notice.text == "✖ The model service did not answer.\nReference: E7K2"
+    assert await on.rows("SELECT kind, choices, state, message_id, turn_id FROM surfaces") == [
+        ("notice", "rd", "open", "1", "t1")
+    ]
+
+
+async def test_a_stop_is_told_with_the_name_and_what_was_done(on: Bench) -> None:
+    """Stopped by whom, and which tools had finished."""
+    await on.happen(
+        started(),
+        events.ToolCallBegin(turn_id="t1", call_id="c", name="shell", summary="ls"),
+        events.ToolCallEnd(turn_id="t1", call_id="c", name="shell", output=""),
+        events.TurnAborted(turn_id="t1", reason="stopped", by="rec:1", tool_calls=1),
+    )
+    await on.rest()
+    assert [view.text for view in on.adapter.sent(Notice)] == [
+        "⏹ Stopped by Ann.\nFinished before that: 1 tool (shell)."
+    ]
+
+
+def requested() -> events.ApprovalRequested:
+    asked = pending()
+    return events.ApprovalRequested(request_id="r1", turn_id="t1", calls=asked.calls, requester="rec:2")
+
+
+async def test_an_approval_is_asked_and_every_copy_shows_the_outcome(on: Bench) -> None:
+    """The card notifies with the whole action; after the decision it is one line with the decider's name."""
+    await on.happen(started(), requested(), pending=pending())
+    await on.until(lambda: len(on.adapter.messages) == 2)
+    [card] = on.adapter.sent(ApprovalCard)
+    assert controls_of(card) == ["Approve", "Deny", "Allow for this session", "Details"]
+    assert "argument command: rm -rf build" in card.body
+    assert card.lines[:2] == ("Workspace: Shop", "From: telegram")
+    await on.happen(
+        events.ApprovalResolved(request_id="r1", turn_id="t1", decision=Resolution.APPROVED, decided_by="rec:1")
+    )
+    await on.rest()
+    outcome = next(view for view in on.adapter.messages.values() if isinstance(view, ApprovalCard))
+    assert (outcome.outcome or "").startswith("✅ Approved by Ann · ")
+    assert outcome.controls == ()
+    assert await on.rows("SELECT state, desired FROM surfaces WHERE kind = 'approval'") == [("closed", None)]
+    assert [row[0] for row in await on.rows("SELECT kind FROM audit ORDER BY id")] == ["asked", "decided"]
+
+
+async def test_a_request_that_was_decided_before_it_was_read_is_never_shown(on: Bench) -> None:
+    """Nobody is asked what is decided already."""
+    resolved = events.ApprovalResolved(request_id="r1", turn_id="t1", decision=Resolution.EXPIRED)
+    await on.happen(started(), requested(), resolved)
+    await on.rest()
+    assert not on.adapter.sent(ApprovalCard)
+
+
+async def test_a_decision_before_the_card_went_out_shows_only_the_outcome(on: Bench) -> None:
+    """What waits in a slow chat is not asked any more; the outcome is told instead."""
+    on.adapter.markup.limit = 1000
+    long = pending(*[pending().actions["c1"].__class__(tool="shell", schema_hash="h", arguments={"c": "x" * 5000})])
+    on.adapter.hold()
+    await on.happen(started(), requested(), pending=long)
+    await on.until(lambda: on.adapter.waiting == 1)
+    await on.happen(events.ApprovalResolved(request_id="r1", turn_id="t1", decision=Resolution.EXPIRED))
+    await on.until(lambda: on.delivery._reader.resting)
+    on.adapter.release()
+    await on.rest()
+    assert [type(view) for view in on.adapter.sent() if not isinstance(view, TurnCard)] == [Verbatim, ApprovalCard]
+    [card] = on.adapter.sent(ApprovalCard)
+    assert (card.outcome or "").startswith("⌛ Expired, not run")
+    assert not on.undeliverable
+
+
+async def test_several_commits_make_nothing_twice(on: Bench) -> None:
+    """A journal that is read again from its cursor plans nothing again."""
+    await on.happen(started(), complete())
+    await on.rest()
+    await on.restart()
+    await on.rest()
+    assert len(on.adapter.sent()) == 1
+    assert PLACE.chat in on.adapter.chats
