@@ -9,6 +9,7 @@ import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,6 +38,12 @@ class Owner:
     pid: int
     since: str
     config: str | None = None
+
+    @classmethod
+    def of_this_process(cls, config: Path | None) -> Owner:
+        """What this process writes about itself."""
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        return cls(pid=os.getpid(), since=since, config=str(config) if config else None)
 
 
 def database_in(folder: Path) -> Path:

@@ -21,11 +21,12 @@ def contradictions(
 def obstacles(
     config: Config, file: Path | None = None, lines: Mapping[KeyPath, int] | None = None
 ) -> tuple[Problem, ...]:
-    """What keeps a valid configuration from running: no platform, model or workspace, missing folders and files.
+    """What keeps a valid configuration from running: what is absent, not built, or missing on disk.
 
     Looks at the file system and changes nothing.
     """
-    return _placed((*_absences(config), *_missing_folders(config), *_missing_files(config)), file, lines)
+    found = (*_absences(config), *_unbuilt(config), *_missing_folders(config), *_missing_files(config))
+    return _placed(found, file, lines)
 
 
 def _placed(problems: Sequence[Problem], file: Path | None, lines: Mapping[KeyPath, int] | None) -> tuple[Problem, ...]:
@@ -150,6 +151,16 @@ def _absences(config: Config) -> Iterator[Problem]:
             message="has no [[workspaces]] entry",
             remedy="add one with the `id` and `path` of the folder that the agent works in",
         )
+
+
+def _unbuilt(config: Config) -> Iterator[Problem]:
+    for index, model in enumerate(config.models):
+        if model.provider not in ("demo", "openai"):
+            yield Problem(
+                key=("models", index, "provider"),
+                message=f"is `{model.provider}`, which this version cannot speak to yet",
+                remedy="use `openai` with the base_url of a server that has the same interface",
+            )
 
 
 def _missing_folders(config: Config) -> Iterator[Problem]:

@@ -1,0 +1,5 @@
+"""`python -m gateway` is `pilothouse`."""
+
+from gateway.cli import main
+
+main()

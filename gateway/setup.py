@@ -1,0 +1,219 @@
+"""`pilothouse init`: asks, checks the token live, and writes the configuration. Secrets are never shown."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+import typer
+from tomlkit.items import AoT, Table
+
+from gateway.config.model import TelegramSection, principal
+from gateway.config.problems import Wrong
+from gateway.examination import examine_platform
+from gateway.exits import ExitCode
+from gateway.failures import Unavailable
+from gateway.finding import Finding, Level
+from gateway.secrets import Secret, redact
+from runtime.clock import SystemClock
+
+TOKEN_TRIES = 3
+
+
+class Console:
+    """Asks on the terminal. Answers to `ask_secret` are not echoed."""
+
+    def say(self, text: str) -> None:
+        """Show a line."""
+        typer.echo(redact(text))
+
+    def ask(self, question: str, default: str = "") -> str:
+        """One line; the default for an empty one."""
+        shown = f" [{default}]" if default else ""
+        typer.echo(f"{question}{shown}: ", nl=False)
+        line = sys.stdin.readline()
+        if not line:
+            raise Unavailable("The input ended before every question was answered; nothing was written.")
+        return line.strip() or default
+
+    def ask_secret(self, question: str) -> str:
+        """One line that is not shown while it is typed."""
+        if sys.stdin.isatty():
+            return getpass.getpass(f"{question}: ").strip()
+        return self.ask(question)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What was asked. A token or key of None comes from the environment when the gateway runs."""
+
+    token: Secret | None
+    api_base: str
+    owner: str | None
+    workspace: Path
+    provider: str
+    model: str = ""
+    base_url: str = ""
+    api_key: Secret | None = None
+
+
+def run_setup(file: Path, environ: Mapping[str, str], console: Console, *, force: bool = False) -> int:
+    """Ask and write `file` with mode 0600; returns the exit code. Nothing is written before everything is known."""
+    if file.exists() and not force:
+        raise Unavailable(
+            f"{file} exists already; edit it, name another one with --config, or replace it with --force."
+        )
+    console.say("A few questions. Nothing is written before the last one; Ctrl-C ends.")
+    answers = _ask(file.absolute().parent, environ, console)
+    if answers is None:
+        return ExitCode.CREDENTIALS
+    answers.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_closed(file, render(answers, file.absolute().parent))
+    console.say(f"\nWritten: {file} (mode 0600). Start with:  pilothouse run --config {file}")
+    if answers.owner is None:
+        console.say("Nobody is the owner yet: the first start prints a code to send to the bot.")
+    return ExitCode.OK
+
+
+def _ask(folder: Path, environ: Mapping[str, str], console: Console) -> Answers | None:
+    api_base = console.ask("Address of the Telegram Bot API", TelegramSection().api_base)
+    found = _token(api_base, environ, console)
+    if found is None:
+        return None
+    owner = _owner(console)
+    workspace = folder / Path(console.ask("Folder that the agent works in", "workspace")).expanduser()
+    provider = _choice(
+        console, "Model: `demo` (needs nothing) or `openai` (also every server like it)", ("demo", "openai")
+    )
+    token = None if environ.get("PILOTHOUSE_TELEGRAM_TOKEN") else found
+    if provider == "demo":
+        return Answers(token=token, api_base=api_base, owner=owner, workspace=workspace, provider=provider)
+    return Answers(
+        token=token,
+        api_base=api_base,
+        owner=owner,
+        workspace=workspace,
+        provider=provider,
+        base_url=console.ask("Address of its interface", "https://api.openai.com/v1"),
+        model=_needed(console, "Name of the model"),
+        api_key=None if environ.get("PILOTHOUSE_MODEL_MAIN_API_KEY") else _optional_secret(console, "API key"),
+    )
+
+
+def _token(api_base: str, environ: Mapping[str, str], console: Console) -> Secret | None:
+    """A token that the platform accepts; None after three that it did not."""
+    given = environ.get("PILOTHOUSE_TELEGRAM_TOKEN", "").strip()
+    for _ in range(TOKEN_TRIES):
+        text = given or console.ask_secret("Token of the Telegram bot, from @BotFather (not shown)")
+        if text:
+            token = Secret(text)
+            findings = asyncio.run(examine_platform("telegram", _settings(token, api_base), SystemClock()))
+            for one in findings:
+                console.say(_told(one))
+            if not any(one.level is Level.ERROR for one in findings):
+                return token
+        if given:
+            break
+    console.say("Without a token that works nothing is written. @BotFather gives one; `pilothouse try` needs none.")
+    return None
+
+
+def _settings(token: Secret, api_base: str) -> dict[str, Any]:
+    section = TelegramSection(token=token, api_base=api_base)
+    return {key: value for key, value in {**dict(section), "token": token.reveal()}.items() if value is not None}
+
+
+def _told(one: Finding) -> str:
+    mark = {Level.ERROR: "✖", Level.WARNING: "!", Level.NOTE: "·"}[one.level]
+    return f"  {mark} {one.message}" + (f" → {one.remedy}" if one.remedy else "")
+
+
+def _owner(console: Console) -> str | None:
+    while True:
+        number = console.ask("Your numeric Telegram id, to be the owner (empty: claim it by a code later)")
+        if not number:
+            return None
+        try:
+            return principal(f"telegram:{number.removeprefix('telegram:')}")
+        except Wrong as wrong:
+            console.say(f"  ✖ It {wrong.message}; {wrong.remedy}.")
+
+
+def _choice(console: Console, question: str, choices: tuple[str, ...]) -> str:
+    while (answer := console.ask(question, choices[0])) not in choices:
+        console.say(f"  ✖ One of {', '.join(choices)}.")
+    return answer
+
+
+def _needed(console: Console, question: str) -> str:
+    while not (answer := console.ask(question)):
+        console.say("  ✖ This cannot be empty.")
+    return answer
+
+
+def _optional_secret(console: Console, question: str) -> Secret | None:
+    text = console.ask_secret(f"{question} (not shown; empty if the server wants none)")
+    return Secret(text) if text else None
+
+
+# ------------------------------------------------------------------------------------------------------------- file
+
+
+def render(answers: Answers, folder: Path) -> str:
+    """The file's text; what is not in it has its default. Paths below the file's folder are written relative to it."""
+    document = tomlkit.document()
+    document.add(tomlkit.comment("Made by `pilothouse init`. config.example.toml shows every key."))
+    document.add("telegram", _telegram(answers))
+    access = tomlkit.table()
+    access.add("owners", [answers.owner] if answers.owner else [])
+    document.add("access", access)
+    document.add("models", _one(_model(answers)))
+    workspace = answers.workspace
+    path = workspace.relative_to(folder) if workspace.is_relative_to(folder) else workspace
+    document.add("workspaces", _one({"id": "main", "label": "Main", "path": str(path)}))
+    return tomlkit.dumps(document)  # pyright: ignore[reportUnknownMemberType]
+
+
+def _telegram(answers: Answers) -> Table:
+    table = tomlkit.table()
+    if answers.token:
+        table.add("token", answers.token.reveal())
+    else:
+        table.add(tomlkit.comment("The token comes from PILOTHOUSE_TELEGRAM_TOKEN."))
+    if answers.api_base != TelegramSection().api_base:
+        table.add("api_base", answers.api_base)
+    return table
+
+
+def _model(answers: Answers) -> dict[str, str]:
+    if answers.provider == "demo":
+        return {"name": "demo", "provider": "demo"}
+    model = {"name": "main", "provider": answers.provider, "model": answers.model, "base_url": answers.base_url}
+    return model | ({"api_key": answers.api_key.reveal()} if answers.api_key else {})
+
+
+def _one(entry: dict[str, str]) -> AoT:
+    table = tomlkit.table()
+    for key, value in entry.items():
+        table.add(key, value)
+    entries = tomlkit.aot()
+    entries.append(table)
+    return entries
+
+
+def write_closed(file: Path, text: str) -> None:
+    """Put the text there as a whole, with mode 0600 from its first byte; an old file is replaced in one step."""
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(draft, flags, 0o600), "w", encoding="utf-8") as target:
+        target.write(text)
+        target.flush()
+        os.fsync(target.fileno())
+    draft.replace(file)
