@@ -106,13 +106,13 @@ class Gate:
             return Refuse(text=f"there is no tool {call.name!r}; there are: {', '.join(self._tools) or 'none'}")
         try:
             action = await self.action(call.name, tool.validate(call), context)
+            return self._by_policy(tool, action, grants, now_ms)
         except ToolError as error:
             return Refuse(text=str(error))
         except Exception:
             reference = self._new_reference()
             log.exception("authorising %s failed [%s]", call.name, reference)
             return Refuse(text=f"blocked: this call could not be checked ({reference})")
-        return self._by_policy(tool, action, grants, now_ms)
 
     def _by_policy(self, tool: Tool, action: Action, grants: Sequence[Grant], now_ms: int) -> Verdict:
         rule = self._policy.rule(tool.name)
