@@ -11,4 +11,10 @@ POINTS: dict[str, str] = {
     "intake.submit.after": "the op is submitted, and its outcome is not stored",
     "intake.done.before": "the outcome and what is told to the person are about to be stored",
     "intake.done.after": "both are stored, and nobody was told",
+    "delivery.plan.before": "what follows from stored events is about to be planned, with the cursor beyond them",
+    "delivery.plan.after": "it is planned, and nothing was sent",
+    "delivery.sending.before": "a part is about to be marked as sending",
+    "delivery.sending.after": "it is marked, and the platform does not have it",
+    "delivery.sent.before": "the platform has it, and that is not stored",
+    "delivery.sent.after": "that it was sent is stored",
 }

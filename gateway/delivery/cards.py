@@ -50,7 +50,6 @@ class LiveCard:
     wanted: bool = False
     over: bool = False
     hopeless: bool = False
-    going_out: bool = False
     surface_id: int | None = None
     token: str | None = None
     message_id: str | None = None

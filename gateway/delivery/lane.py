@@ -26,7 +26,7 @@ from gateway.delivery.choice import (
 from gateway.delivery.policy import pause_seconds
 from gateway.delivery.resources import Resources
 from gateway.delivery.sending import Sending
-from gateway.ledger import deliveries
+from gateway.ledger import deliveries, surfaces
 from gateway.ledger.deliveries import DeliveryRow, Overtaken, Repair
 
 log = logging.getLogger("pilothouse.gateway.delivery")
@@ -144,11 +144,20 @@ class Lane:
             self._repairs_stale = False
             self._repairs = await deliveries.repairs(database, place.platform, place.account, place.chat)
             self._repairs_first &= bool(self._repairs)
+            await self._find_adopted()
         if self._rows_stale:
             self._rows_stale = False
             self._rows = await deliveries.due(database, place.platform, place.account, place.chat, ROWS_AT_ONCE)
             self._full = len(self._rows) == ROWS_AT_ONCE
             self._respect_bans()
+
+    async def _find_adopted(self) -> None:
+        """A press may have brought the id of a card's message that nobody knew."""
+        for card in list(self.cards.values()):
+            if card.surface_id is not None and card.message_id is None:
+                found = await surfaces.message_of(self._resources.database, card.surface_id)
+                if found is not None:
+                    card.message_id, card.hopeless = found, False
 
     def _respect_bans(self) -> None:
         """A planned row with an instant was put off by the platform for the whole chat, perhaps before a restart."""

@@ -84,13 +84,6 @@ class Reader:
             card.session.state = replace(card.session.state, turn=stopping(card.turn))
             self._outbox.look(card)
 
-    def adopted(self, surface: SurfaceRow, message_id: str) -> None:
-        """A press brought the id of a message that was not known."""
-        card = self._live(surface.session_id or "")
-        if card is not None and card.surface_id == surface.id:
-            card.message_id, card.hopeless = message_id, False
-            self._outbox.look(card)
-
     @property
     def resting(self) -> bool:
         """Every journal was read to its end."""

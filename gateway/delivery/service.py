@@ -12,9 +12,8 @@ from gateway.delivery.outbox import Outbox
 from gateway.delivery.reader import Reader
 from gateway.delivery.resources import Resources
 from gateway.delivery.sending import report_undelivered
-from gateway.ledger import deliveries, surfaces
+from gateway.ledger import deliveries
 from gateway.ledger.deliveries import UnknownDelivery
-from gateway.ledger.surfaces import SurfaceRow
 from runtime.clock import Clock
 from runtime.faults import NO_FAULTS, Faults
 
@@ -79,16 +78,6 @@ class Delivery:
     def stopping(self, session_id: str, turn_id: str) -> None:
         """A stop was taken: the card says "Stopping…" at once. "Stopped" follows from the stored event alone."""
         self._reader.stopping(session_id, turn_id)
-
-    async def adopt(self, surface: SurfaceRow, message_id: str) -> bool:
-        """A press came from a message whose id we did not know. False: no message of that surface is missing."""
-        now = self._resources.clock.now_ms()
-        found, *_ = await self._resources.database.write(surfaces.adopt(surface.id, message_id, now))
-        if not found.count:
-            return False
-        self._reader.adopted(surface, message_id)
-        self._outbox.wake(surface.place, repairs=True)
-        return True
 
     async def unknown_deliveries(self, place: Place) -> tuple[UnknownDelivery, ...]:
         """Parts of which nobody can say whether they arrived; for /status."""

@@ -278,3 +278,9 @@ async def had_card(database: Database, session_id: str) -> bool:
     """A card was shown in this session before."""
     sql = "SELECT 1 FROM surfaces WHERE session_id = ? AND kind = 'card' LIMIT 1"
     return bool(await database.read(sql, (session_id,)))
+
+
+async def message_of(database: Database, surface_id: int) -> str | None:
+    """The id of the surface's message, once it is known."""
+    rows = await database.read("SELECT message_id FROM surfaces WHERE id = ?", (surface_id,))
+    return rows[0][0] if rows else None
