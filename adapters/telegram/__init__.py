@@ -1,0 +1,27 @@
+"""Telegram, through the Bot API. Importing this package is cheap; aiogram is loaded when an adapter is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from adapters.contract import Adapter, Environment, Finding
+
+__all__ = ["create", "diagnose"]
+
+
+def create(settings: Mapping[str, Any], environment: Environment) -> Adapter:
+    """An adapter that is not connected yet; the entry point `telegram`. ValueError on bad settings: see `Settings`."""
+    from adapters.telegram.adapter import TelegramAdapter
+    from adapters.telegram.settings import Settings
+
+    return TelegramAdapter(Settings.read(settings), environment)
+
+
+async def diagnose(settings: Mapping[str, Any], environment: Environment) -> tuple[Finding, ...]:
+    """What stands in the way of a bot with these settings, and what does not; nothing is changed on the platform."""
+    from adapters.telegram.diagnosis import diagnose as look
+    from adapters.telegram.settings import Settings
+
+    return await look(Settings.read(settings), environment)
