@@ -79,9 +79,9 @@ def message_changes(session_id: str, before: SmallTables | None, after: SmallTab
     """Rows of messages that came, went or were edited. Those that went leave first: another may take the place."""
     if before is None:
         return [Statement(queries.DELETE_ALL_PENDING, (session_id,)), *_insert_messages(session_id, _places(after))]
-    old, new = _places(before), _places(after)
-    if old == new:
+    if before.pending_messages is after.pending_messages:
         return []
+    old, new = _places(before), _places(after)
     gone = [(session_id, place) for place, message in old.items() if place not in new or new[place].id != message.id]
     edited = [
         (message.boundary.kind, codec.encode(QueuedMessage, message), session_id, place)

@@ -152,24 +152,19 @@ IN_COLUMNS = frozenset(
 )
 """Fields of a checkpoint with a column or a table of their own; every other field lives in the head row's `state`."""
 
-STATE_TYPES: dict[str, Any] = {name: tp for name, tp in field_types(Checkpoint).items() if name not in IN_COLUMNS}
+_STATE_SHAPES = {name: shape(tp) for name, tp in field_types(Checkpoint).items() if name not in IN_COLUMNS}
 
 
 def encode_state(checkpoint: Checkpoint) -> str:
     """The fields of a checkpoint that have no column of their own."""
-    state: dict[str, Any] = {}
-    for name, tp in STATE_TYPES.items():
-        write = shape(tp).write
-        value = getattr(checkpoint, name)
-        state[name] = value if write is None else write(value)
-    return dumps(state)
+    return dumps({name: inner.written(getattr(checkpoint, name)) for name, inner in _STATE_SHAPES.items()})
 
 
 def decode_state(text: str) -> dict[str, Any]:
     """Those fields by name; absent ones are left to their defaults."""
     try:
         stored = loads(text)
-        return {name: shape(tp).read(stored[name]) for name, tp in STATE_TYPES.items() if name in stored}
+        return {name: inner.read(stored[name]) for name, inner in _STATE_SHAPES.items() if name in stored}
     except (ValueError, TypeError, RecursionError) as error:
         raise InvalidCheckpoint(f"the stored state is unreadable: {error}") from error
 

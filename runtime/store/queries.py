@@ -79,19 +79,37 @@ INSERT_TOOL = """
     VALUES ((SELECT number FROM sessions WHERE session_id = ?1), ?1, 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
 """
 
-_OPEN = "WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND open = 1"
+UPDATE_TOOL = """
+    UPDATE tool_calls SET state = ?, idempotency_key = ?, payload = ?
+    WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND open = 1 AND call_id = ?
+"""
 
-UPDATE_TOOL = f"UPDATE tool_calls SET state = ?, idempotency_key = ?, payload = ? {_OPEN} AND call_id = ?"
+CLOSE_TOOL = """
+    UPDATE tool_calls SET open = 0
+    WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND open = 1 AND call_id = ?
+"""
 
-CLOSE_TOOL = f"UPDATE tool_calls SET open = 0 {_OPEN} AND call_id = ?"
+SET_TOOL_OUTCOME = """
+    UPDATE tool_calls SET outcome = ?
+    WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND open = 1 AND call_id = ?
+"""
 
-SET_TOOL_OUTCOME = f"UPDATE tool_calls SET outcome = ? {_OPEN} AND call_id = ?"
+CLOSE_OTHER_TOOLS = """
+    UPDATE tool_calls SET open = 0
+    WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND open = 1
+        AND call_id NOT IN (SELECT value FROM json_each(?))
+"""
 
-CLOSE_OTHER_TOOLS = f"UPDATE tool_calls SET open = 0 {_OPEN} AND call_id NOT IN (SELECT value FROM json_each(?))"
+DELETE_OPEN_TOOLS = """
+    DELETE FROM tool_calls
+    WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND open = 1
+"""
 
-DELETE_OPEN_TOOLS = f"DELETE FROM tool_calls {_OPEN}"
-
-READ_TOOLS = f"SELECT state, payload FROM tool_calls {_OPEN} ORDER BY sequence, ordinal"
+READ_TOOLS = """
+    SELECT state, payload FROM tool_calls
+    WHERE session = (SELECT number FROM sessions WHERE session_id = ?) AND open = 1
+    ORDER BY sequence, ordinal
+"""
 
 # -- the pending approval
 

@@ -27,6 +27,10 @@ class Shape:
     read: Callable[[Any], Any]
     write: Callable[[Any], Any] | None = None
 
+    def written(self, value: Any) -> Any:
+        """The value as msgspec can write it."""
+        return value if self.write is None else self.write(value)
+
 
 def snake(name: str) -> str:
     """`TextPart` as `text_part`."""
@@ -69,7 +73,7 @@ def shape(tp: Any) -> Shape:
 
 def _of_dataclass(cls: Any) -> Shape:
     shapes = {name: shape(tp) for name, tp in field_types(cls).items()}
-    written = {name: inner.write for name, inner in shapes.items()}
+    plain = all(inner.write is None for inner in shapes.values())
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -81,10 +85,9 @@ def _of_dataclass(cls: Any) -> Shape:
             raise msgspec.ValidationError(f"{cls.__name__}: {error}") from error
 
     def write(value: Any) -> Any:
-        plain = {name: getattr(value, name) for name in written}
-        return {name: inner(plain[name]) if (inner := written[name]) else plain[name] for name in written}
+        return {name: inner.written(getattr(value, name)) for name, inner in shapes.items()}
 
-    return Shape(read=read, write=write if any(written.values()) else None)
+    return Shape(read=read, write=None if plain else write)
 
 
 def _of_union(members: tuple[Any, ...]) -> Shape:
