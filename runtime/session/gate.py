@@ -17,7 +17,8 @@ from runtime.tools.base import Replay, Tool, ToolContext, ToolOutput, ToolSpec
 
 log = logging.getLogger("pilothouse.runtime.gate")
 
-GRACE_SECONDS = 2.0
+GRACE_SECONDS = 1.5
+"""What a cancelled effect has to end: a stopped turn is over within two seconds, its commit included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
