@@ -13,9 +13,12 @@ from gateway import logs
 from gateway.config import Config, load
 from gateway.service_manager import ServiceManager
 from gateway.state_folder import Owner, claimed, prepare
+from runtime.faults import NO_FAULTS, Faults
 
 
-def run_service(file: Path, environ: Mapping[str, str], *, until_stdin_closes: bool = False) -> int:
+def run_service(
+    file: Path, environ: Mapping[str, str], *, until_stdin_closes: bool = False, faults: Faults = NO_FAULTS
+) -> int:
     """Run until SIGTERM, SIGINT or the application's own end; returns the exit code.
 
     The first signal takes nothing more in, finishes what it can within `gateway.drain_seconds` and leaves the rest on
@@ -30,19 +33,22 @@ def run_service(file: Path, environ: Mapping[str, str], *, until_stdin_closes: b
     prepare(folder)
     with claimed(folder, Owner.of_this_process(config.file)):
         log.info("starting", config=str(config.file), state_dir=str(folder), pid=os.getpid())
-        code = asyncio.run(_supervised(config, ServiceManager(environ), until_stdin_closes=until_stdin_closes))
+        manager = ServiceManager(environ)
+        code = asyncio.run(_supervised(config, manager, faults, until_stdin_closes=until_stdin_closes))
         log.info("stopped", exit_code=code)
         return code
 
 
-async def _supervised(config: Config, manager: ServiceManager, *, until_stdin_closes: bool) -> int:
+async def _supervised(
+    config: Config, manager: ServiceManager, faults: Faults, *, until_stdin_closes: bool
+) -> int:
     from gateway.app import run
 
     stop = asyncio.Event()
     _stop_on_signals(stop)
     if until_stdin_closes:
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _watch_stdin, stop)
-    return await run(config, stop=stop, service_manager=manager)
+    return await run(config, stop=stop, service_manager=manager, faults=faults)
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:

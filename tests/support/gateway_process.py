@@ -6,7 +6,6 @@ passed is appended to the file in `POINTS_FILE`, if there is one, before the kil
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
@@ -34,15 +33,12 @@ class KillAt:
 
 
 def main() -> int:
-    from gateway import app
-    from gateway.config import load
-    from gateway.state_folder import prepare_process
+    from gateway.service import run_service
 
-    prepare_process()
-    config = load(Path(sys.argv[1]), os.environ, to_run=True)
+    os.umask(0o077)
     log = os.environ.get("POINTS_FILE")
     faults = KillAt(os.environ.get("KILL_AT", ":0"), Path(log) if log else None)
-    return asyncio.run(app.run(config, faults=faults))
+    return run_service(Path(sys.argv[1]), os.environ, faults=faults)
 
 
 if __name__ == "__main__":
