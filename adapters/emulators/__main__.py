@@ -1,6 +1,6 @@
 """An emulator as its own process, which outlives the gateway that is tested against it.
 
-    python -m adapters.emulators --platform telegram --port 0 --token 42:TEST --user 7:Alice --group -100123:Team
+    python -m adapters.emulators --platform telegram --port 0 --token 42:TEST --user 7:Alice --group=-100123:Team
 
 Prints one JSON line with `platform`, `url`, `control` and `pid` when it is ready, and runs until SIGTERM, SIGINT, or,
 with --until-stdin-closes, until its standard input ends. Its state lives in memory.
@@ -51,7 +51,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--token", action="append", default=[], help="a bot's token; may be given several times")
     parser.add_argument("--user", action="append", default=[], type=numbered, help="<id>:<name>")
-    parser.add_argument("--group", action="append", default=[], type=numbered, help="<negative id>:<title>")
+    parser.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        type=numbered,
+        help="<negative id>:<title>, with an equals sign before it",
+    )
     parser.add_argument("--right", action="append", default=[], help="administrator right of the bots in the groups")
     parser.add_argument("--topics", action="store_true", help="groups are forums, private chats have topics")
     parser.add_argument("--reads-all", action="store_true", help="privacy mode of the bots is off")
