@@ -72,13 +72,14 @@ def is_local(base_url: str) -> bool:
 def chat_model(client: AsyncOpenAI, base_url: str, model: str, context_window: int) -> OpenAIChatModel:
     """The chat completions model behind a client."""
     host = urlsplit(base_url).hostname or "local"
+    at_openai = host == _OPENAI
     provider: Provider[AsyncOpenAI] = (
-        OpenAIProvider(openai_client=client)
-        if host == _OPENAI
-        else OpenAICompatibleProvider(host, openai_client=client)
+        OpenAIProvider(openai_client=client) if at_openai else OpenAICompatibleProvider(host, openai_client=client)
     )
     profile = OpenAIModelProfile(
         openai_chat_streaming_requires_finish_reason=True,
+        # The chat templates of many open models refuse a system message that does not come first.
+        supports_inline_system_prompts=at_openai,
         context_window=context_window,
     )
     return OpenAIChatModel(model, provider=provider, profile=profile)

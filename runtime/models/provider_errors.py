@@ -90,7 +90,7 @@ def _status(error: wire.ModelAPIError) -> str:
 
 
 def _phase(error: wire.ModelConnectionError) -> str:
-    return f" while it was to {error.phase}" if error.phase in ("connect", "read", "write") else ""
+    return f" (on {error.phase})" if error.phase in ("connect", "read", "write") else ""
 
 
 def _message(error: wire.ModelAPIError) -> str:
