@@ -173,7 +173,8 @@ class ModelServer:
         for rule in self._rules:
             fits = rule.get("contains", "") in last and rule.get("role", role) == role and rule.get("times", 1) > 0
             if fits:
-                rule["times"] = rule["times"] - 1 if "times" in rule else 1
+                if "times" in rule:
+                    rule["times"] -= 1
                 return rule["reply"] if isinstance(rule["reply"], Reply) else Reply(**rule["reply"])
         return None
 
