@@ -1,4 +1,4 @@
-"""How often we may speak: token buckets per chat and per platform, shared by sends, edits and typing.
+"""How often we may speak: limits per chat and per platform, shared by sends, edits and typing.
 
 Nothing here waits. A caller asks how long it has to wait, waits, asks again, and takes. Instants and waits are
 milliseconds. Less urgent work leaves a reserve, so that progress never starves an answer, nor an answer an approval.
@@ -7,9 +7,9 @@ milliseconds. Less urgent work leaves a reserve, so that progress never starves 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from adapters.contract import Capabilities, Place
@@ -68,14 +68,39 @@ class Bucket:
 
 
 @dataclass(slots=True)
+class Window:
+    """At most `limit` requests in any `span_ms`: a limit per minute holds for every minute, not on average."""
+
+    limit: int
+    span_ms: int
+    taken: deque[int] = field(default_factory=deque[int])
+
+    def settle(self, now_ms: int) -> int:
+        """How many were taken within the span that ends now."""
+        while self.taken and self.taken[0] <= now_ms - self.span_ms:
+            self.taken.popleft()
+        return len(self.taken)
+
+    def wait_ms(self, now_ms: int, share: float) -> int:
+        """How long until one more is within the limit, of which `share` is left to others."""
+        allowed = max(1, self.limit - math.ceil(self.limit * share))
+        excess = self.settle(now_ms) - allowed
+        return 0 if excess < 0 else self.taken[excess] + self.span_ms - now_ms
+
+    def take(self, now_ms: int) -> None:
+        """One more."""
+        self.taken.append(now_ms)
+
+
+@dataclass(slots=True)
 class _Chat:
     burst: Bucket
-    minute: Bucket
+    minute: Window
     banned_until_ms: int = 0
     next_edit_ms: int = 0
 
     def idle(self, now_ms: int) -> bool:
-        full = self.burst.settle(now_ms) >= self.burst.capacity and self.minute.settle(now_ms) >= self.minute.capacity
+        full = self.burst.settle(now_ms) >= self.burst.capacity and self.minute.settle(now_ms) == 0
         return full and now_ms >= self.banned_until_ms and now_ms >= self.next_edit_ms
 
 
@@ -103,7 +128,7 @@ class Budget:
             chat.next_edit_ms - now if live_edit else 0,
             self._all.wait_ms(now, share * self._all.capacity),
             chat.burst.wait_ms(now, _CHAT_RESERVE[priority]),
-            chat.minute.wait_ms(now, share * chat.minute.capacity),
+            chat.minute.wait_ms(now, share),
         )
         return max(0, *waits)
 
@@ -142,7 +167,7 @@ class Budget:
         per_second, per_minute = self._capabilities.sends_per_second, self._capabilities.sends_per_minute
         return _Chat(
             burst=Bucket.full(per_second, max(BURST, per_second), now_ms),
-            minute=Bucket.full(per_minute / 60, max(BURST, float(per_minute)), now_ms),
+            minute=Window(per_minute, 60_000),
         )
 
     def _forget_idle(self, now_ms: int) -> None:

@@ -63,9 +63,12 @@ class Outbox:
         """Send until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            for key in list(self._running):
-                self._spawn(tasks, key)
-            await asyncio.Event().wait()
+            try:
+                for key in list(self._running):
+                    self._spawn(tasks, key)
+                await asyncio.Event().wait()
+            finally:
+                self._tasks = None  # what is planned from now on is found at the next start
 
     @property
     def resting(self) -> bool:

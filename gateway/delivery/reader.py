@@ -97,9 +97,12 @@ class Reader:
         """Read until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
-            for session_id in list(self._heads.newest):
-                self._start(session_id)
-            await asyncio.Event().wait()
+            try:
+                for session_id in list(self._heads.newest):
+                    self._start(session_id)
+                await asyncio.Event().wait()
+            finally:
+                self._tasks = None  # what is committed from now on is found by its cursor at the next start
 
     def _live(self, session_id: str) -> LiveCard | None:
         session = self._sessions.get(session_id)
@@ -139,8 +142,7 @@ class Reader:
         card.place = surface.place
         card.adopt(surface)
         self._begin(session, card)
-        if self._resources.clock.now_ms() - turn.since_ms >= RECOVERED_AFTER_SECONDS * 1000:
-            session.state = replace(session.state, turn=recovered(turn))
+        self._mark_recovered(card)
         self._outbox.look(card)
 
     async def _state_at(self, session_id: str, first: int, position: int) -> SessionState:
@@ -317,6 +319,7 @@ class Reader:
         elif live is not None:
             if live is not before:
                 self._begin(session, live)
+                self._mark_recovered(live)
             self._outbox.look(live)
         for place in planned.places:
             self._outbox.wake(place, repairs=planned.repairs)
@@ -329,6 +332,12 @@ class Reader:
         self._alarms.set(now + round(TYPING_AFTER_SECONDS * 1000), lambda: self._type(card))
         self._alarms.set(now + round(CARD_AFTER_SECONDS * 1000), lambda: self._want(card))
         self._alarms.set(now + round(STALL_SECONDS * 1000), lambda: self._watch(card))
+
+    def _mark_recovered(self, card: LiveCard) -> None:
+        """A card that an earlier process sent says that its turn goes on, if there was a pause that people noticed."""
+        pause = self._resources.clock.now_ms() - card.turn.since_ms
+        if card.surface_id is not None and pause >= RECOVERED_AFTER_SECONDS * 1000:
+            card.session.state = replace(card.session.state, turn=recovered(card.turn))
 
     def _end(self, card: LiveCard) -> None:
         card.over = True

@@ -226,6 +226,7 @@ class Bench:
         self._random = count(1)
         self._task: asyncio.Task[None] | None = None
         self._sequence: dict[str, int] = {}
+        self.steps = 0
         self.delivery: Delivery = self._make()
 
     def _make(self) -> Delivery:
@@ -257,11 +258,18 @@ class Bench:
         await self.delivery.recover()
         self._task = asyncio.create_task(self.delivery.run())
 
+    @property
+    def dead(self) -> bool:
+        """Delivery has ended."""
+        return self._task is None or self._task.done()
+
     async def crash(self) -> None:
         """Lose everything that is not on disk."""
         if self._task is not None:
             self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+            await asyncio.wait([self._task])
+            if not self._task.cancelled():
+                self._task.exception()  # a test that kills it knows
         self._task = None
 
     async def restart(self) -> None:
@@ -280,6 +288,7 @@ class Bench:
     ) -> None:
         """Commit events of a session and tell delivery of it. `pending`: its checkpoint waits for that decision."""
         self._sequence[session] = self._sequence.get(session, 0) + 1
+        self.steps += 1
         active = (
             None if pending is None else ActiveExecution(submission_id="m1", turn_id=pending.turn_id, started_at_ms=1)
         )
