@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, assert_never
 
 from adapters.contract import Inbound, InboundKind, Notice, Place
@@ -39,9 +39,14 @@ LOUD = frozenset({InboundKind.MESSAGE, InboundKind.COMMAND})
 """Kinds for which a stranger is told that he may not."""
 
 
-def other_tables(place: Place, chat: str, now_ms: int) -> Sequence[Statement]:
-    """What else moves when a chat gets another id."""
-    return (deliveries.move_chat(place, chat, now_ms), surfaces.move_chat(place, chat, now_ms))
+def chat_moved(place: Place, chat: str, now_ms: int) -> tuple[Statement, ...]:
+    """A chat has another id: its places, what waits for routing, and an audit row. For whoever learns of it."""
+    subject = Subject(place=place)
+    return (
+        place_rows.move_chat(place, chat),
+        rows.move_chat(place, chat),
+        audit.audit_statement(now_ms, "chat_moved", subject=subject, detail={"to": chat}),
+    )
 
 
 class Intake:
@@ -109,15 +114,8 @@ class Intake:
         now, place, chat = self._clock.now_ms(), inbound.place, inbound.moved_to
         if not await self._knows(place):
             return
-        subject = Subject(place=place)
-        await self._database.write(
-            [
-                place_rows.move_chat(place, chat),
-                rows.move_chat(place, chat),
-                *other_tables(place, chat, now),
-                audit.audit_statement(now, "chat_moved", subject=subject, detail={"to": chat}),
-            ]
-        )
+        outgoing = (deliveries.move_chat(place, chat, now), surfaces.move_chat(place, chat, now))
+        await self._database.write([*chat_moved(place, chat, now), *outgoing])
         self._news()
 
     async def _knows(self, place: Place) -> bool:

@@ -33,8 +33,8 @@ class GrantList(Protocol):
 class Outbox(Protocol):
     """Sends planned deliveries."""
 
-    def wake(self, place: Place) -> None:
-        """Something was planned for the chat, and is committed."""
+    def wake(self, place: Place, *, repairs: bool = False) -> None:
+        """Something was planned for the chat, and is committed; with `repairs`, a message of ours is to be edited."""
         ...
 
 

@@ -315,7 +315,7 @@ class Router:
             if answer is not None and ours:
                 group.create_task(answer.give(None))
             raise
-        self._outbox.wake(item.place)
+        self._outbox.wake(item.place, repairs=item.inbound.kind in (InboundKind.PRESS, InboundKind.FORM))
         if answer is not None and ours:
             group.create_task(answer.give(settled.answer))
 
