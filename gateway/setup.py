@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ import tomlkit
 import typer
 from tomlkit.items import AoT, Table
 
+from gateway.closed_file import write_closed
 from gateway.config.model import TelegramSection, principal
 from gateway.config.problems import Wrong
 from gateway.examination import examine_platform
@@ -206,14 +206,3 @@ def _one(entry: dict[str, str]) -> AoT:
     entries = tomlkit.aot()
     entries.append(table)
     return entries
-
-
-def write_closed(file: Path, text: str) -> None:
-    """Put the text there as a whole, with mode 0600 from its first byte; an old file is replaced in one step."""
-    draft = file.with_name(f".{file.name}.{os.getpid()}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(draft, flags, 0o600), "w", encoding="utf-8") as target:
-        target.write(text)
-        target.flush()
-        os.fsync(target.fileno())
-    draft.replace(file)

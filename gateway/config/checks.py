@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from gateway.config.lines import KeyPath, line_of
@@ -154,6 +155,18 @@ def _absences(config: Config) -> Iterator[Problem]:
 
 
 def _unbuilt(config: Config) -> Iterator[Problem]:
+    if config.telegram.mode == "webhook":
+        yield Problem(
+            key=("telegram", "mode"), message="is `webhook`, which this version cannot do yet", remedy='use "polling"'
+        )
+    installed = {entry.name for entry in entry_points(group="pilothouse.adapters")}
+    for platform in sorted(set(config.platforms()) - installed):
+        key = (platform,) if platform in BUILT_IN else ("adapters", platform)
+        yield Problem(
+            key=key,
+            message=f"switches {platform} on, and no adapter of that name is installed",
+            remedy=f"remove its token, or install a package that brings it (there are {', '.join(sorted(installed))})",
+        )
     for index, model in enumerate(config.models):
         if model.provider not in ("demo", "openai"):
             yield Problem(

@@ -35,7 +35,6 @@ Several: TypeAlias = Annotated[tuple[T, ...], Field(strict=False)]
 
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _DIGITS = re.compile(r"[1-9][0-9]{0,19}")
-_WEBHOOK_SECRET = re.compile(r"[A-Za-z0-9_-]{16,256}")
 _SLACK_ID = re.compile(r"[A-Z][A-Z0-9]{1,29}")
 
 NOT_PEOPLE: Mapping[str, str] = {
@@ -234,43 +233,13 @@ class TelegramSection(Section):
     """Address of the Bot API: another one for a Bot API server of your own, or an emulator."""
 
     mode: Literal["polling", "webhook"] = "polling"
-    """`polling` needs no public address; with `webhook` Telegram calls us."""
+    """How messages come in. This version polls, which needs no public address; `webhook` is refused."""
 
-    poll_seconds: Annotated[int, Field(ge=1, le=50)] = 30
+    poll_seconds: Annotated[int, Field(ge=1, le=50)] = 25
     """How long one poll waits for news."""
 
-    webhook_url: Url | None = None
-    """Public https address that Telegram is to call, with `mode = "webhook"`."""
-
-    webhook_listen: LoopbackAddress = "127.0.0.1:8643"
-    """Where the calls arrive, behind your reverse proxy; loopback only."""
-
-    webhook_secret: Secret | None = None
-    """What Telegram sends along with each call, at least 16 characters; absent: a random one at every start."""
-
-    webhook_secret_file: LocalPath | None = None
-    """A file that holds the webhook secret and nothing else."""
-
-    @model_validator(mode="after")
-    def _webhook_secret_is_long(self) -> TelegramSection:
-        if self.webhook_secret and not _WEBHOOK_SECRET.fullmatch(self.webhook_secret.reveal()):
-            raise Wrong(
-                "must have 16 to 256 letters, digits, - or _",
-                "make one with `openssl rand -hex 32`, or leave it out",
-                key=("webhook_secret",),
-                code=ExitCode.CREDENTIALS,
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _webhook_is_complete(self) -> TelegramSection:
-        if self.mode == "webhook" and (self.webhook_url is None or not self.webhook_url.startswith("https://")):
-            raise Wrong(
-                "must be a public https address, because mode is `webhook`",
-                'fill it in, or set mode = "polling"',
-                key=("webhook_url",),
-            )
-        return self
+    create_topics: bool = False
+    """Open a topic where a new thread is wanted; in a group the bot needs that right."""
 
 
 class SlackSection(Section):
@@ -642,7 +611,7 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: value.reveal() if isinstance(value, Secret) else value
         for key, value in settings.items()
-        if value is not None and not key.endswith("_file")
+        if value is not None and key != "enabled" and not key.endswith("_file")
     }
 
 

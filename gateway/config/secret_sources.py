@@ -24,7 +24,6 @@ CONFIG_VARIABLE = "PILOTHOUSE_CONFIG"
 
 SLOTS: tuple[tuple[str, str], ...] = (
     ("telegram", "token"),
-    ("telegram", "webhook_secret"),
     ("slack", "bot_token"),
     ("slack", "app_token"),
     ("slack", "signing_secret"),
