@@ -32,6 +32,7 @@ ADMIN_FLAGS: Final = (
     "can_post_stories",
     "can_edit_stories",
     "can_delete_stories",
+    "can_send_welcome_messages",
 )
 TOPIC_FLAGS: Final = ("can_pin_messages", "can_manage_topics")
 RESTRICTED_FLAGS: Final = (
