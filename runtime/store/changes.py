@@ -205,8 +205,8 @@ def _decision(approval: PendingApproval) -> tuple[Any, ...]:
 
 
 def _payload(approval: PendingApproval) -> str:
-    """The request without what has a column of its own."""
-    undecided = replace(approval, decision=None, decided_by=None, decided_at_ms=None, expires_at_ms=None)
+    """The request without its decision, which has columns of its own."""
+    undecided = replace(approval, decision=None, decided_by=None, decided_at_ms=None)
     return codec.encode(PendingApproval, undecided)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,42 +64,18 @@ def _read(path: Path) -> str:
         return ""
 
 
-class Living:
-    """The owners of this process: a store that was closed here is dead although its process lives."""
+def is_dead(owner: Owner, me: Process, now_ms: int) -> bool:
+    """The owner's sessions may be taken.
 
-    def __init__(self) -> None:
-        self._ids: set[str] = set()
-        self._lock = threading.Lock()
-
-    def add(self, owner_id: str) -> None:
-        """The owner lives from now on."""
-        with self._lock:
-            self._ids.add(owner_id)
-
-    def discard(self, owner_id: str) -> None:
-        """The owner is dead."""
-        with self._lock:
-            self._ids.discard(owner_id)
-
-    def __contains__(self, owner_id: str) -> bool:
-        return owner_id in self._ids
-
-
-LIVING = Living()
-
-
-def is_dead(owner: Owner, me: Process, now_ms: int, living: Living = LIVING) -> bool:
-    """The owner's session may be taken.
-
-    In this process we know; on this boot of this machine the kernel knows; of another machine only its row tells.
+    On this boot of this machine the kernel knows; a former boot of this machine is over; of another machine, or another
+    process-id namespace, only the expiry of its row tells.
     """
     other = owner.process
-    if (other.host, other.boot_id) != (me.host, me.boot_id):
-        return owner.expires_at_ms <= now_ms or (other.host == me.host and not _same_boot(other, me))
-    if (other.pid, other.start) == (me.pid, me.start):
-        return owner.owner_id not in living
-    return start_of(other.pid) != other.start
+    if (other.host, other.boot_id) == (me.host, me.boot_id):
+        return start_of(other.pid) != other.start
+    rebooted = other.host == me.host and _boot(other) != _boot(me)
+    return rebooted or owner.expires_at_ms <= now_ms
 
 
-def _same_boot(one: Process, other: Process) -> bool:
-    return one.boot_id.partition("/")[0] == other.boot_id.partition("/")[0]
+def _boot(process: Process) -> str:
+    return process.boot_id.partition("/")[0]

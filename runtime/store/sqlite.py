@@ -23,7 +23,7 @@ from runtime.store import codec, files, loading, ownership, queries, retention, 
 from runtime.store.base import EventPage, ExecutionPage, Head, Lease, Saved, SessionSummary
 from runtime.store.failures import translate
 from runtime.store.opening import open_reader, open_writer
-from runtime.store.ownership import LEASE_MS, LIVING, Owner, Process
+from runtime.store.ownership import LEASE_MS, Owner, Process
 from runtime.store.retention import JournalLimits
 from runtime.store.writer import Connection, Parameters, Result, Row, Statement, Steps, Transaction, Unit, Writer
 
@@ -125,9 +125,7 @@ class SqliteStore:
             raise
         writer = Writer(opened[0], faults)
         identity = process or ownership.this_process()
-        store = cls(where, writer, opened[1:], clock=clock, new_id=new_id, process=identity)
-        LIVING.add(store.owner_id)
-        return store
+        return cls(where, writer, opened[1:], clock=clock, new_id=new_id, process=identity)
 
     async def aclose(self) -> None:
         """Write what waits, give every session back and close. What was acknowledged is on disk."""
@@ -138,7 +136,6 @@ class SqliteStore:
             pass  # the row expires by itself, and on this machine the process's end frees its sessions at once
         finally:
             self._registered = False
-            LIVING.discard(self.owner_id)
             for reader in self._readers:
                 await reader.close()
             await self._writer.aclose()  # last: the last connection moves the log into the database

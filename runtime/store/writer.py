@@ -210,6 +210,7 @@ class Connection:
         self._batch_call = batch_call
         self._one_by_one = asyncio.Lock()
         self._running: set[asyncio.Task[Any]] = set()
+        self._closed = False
 
     @classmethod
     async def open(cls, path: Path, *, busy_timeout_ms: int) -> Connection:
@@ -236,7 +237,9 @@ class Connection:
         return self._batch_call is not None
 
     async def run(self, steps: Callable[[Transaction], Steps[T]]) -> T:
-        """Run the steps, without any other steps of this connection between them."""
+        """Run the steps, without any other steps of this connection between them. StoreFailure once it is closed."""
+        if self._closed:
+            raise failure("closed")
         if self._batch_call is not None:
             return cast("T", await self._batch_call(_drive, self._raw, steps))
         # A task of its own: a cancelled caller must not leave a transaction half-way.
@@ -251,6 +254,7 @@ class Connection:
 
     async def close(self) -> None:
         """Let what runs end, then close; safe to call twice."""
+        self._closed = True
         if self._running:
             await asyncio.wait(self._running)
         await self._connection.close()
