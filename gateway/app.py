@@ -33,8 +33,8 @@ from gateway.ledger import places as place_rows
 from gateway.metrics import Metrics
 from gateway.places import Places
 from gateway.router import Router
-from gateway.service_manager import ServiceManager
 from gateway.state_folder import database_in
+from gateway.systemd import ServiceManager
 from runtime.clock import Clock, SystemClock
 from runtime.faults import NO_FAULTS, Faults
 from runtime.host import Runtime

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from gateway import logs
 from gateway.config import Config, load
-from gateway.service_manager import ServiceManager
 from gateway.state_folder import Owner, claimed, prepare
+from gateway.systemd import ServiceManager
 from runtime.faults import NO_FAULTS, Faults
 
 

@@ -67,7 +67,9 @@ READS_CLOCK_OR_CHANCE = (
 READS_ENVIRONMENT = ("os.environ", "os.environ.*", "os.environb*", "os.getenv*")
 
 # Path of the module, and why it has to. A module that no longer needs its line fails the test too.
-MAY_START_PROGRAMS: dict[str, str] = {}
+MAY_START_PROGRAMS: dict[str, str] = {
+    "gateway/trial/child.py": "the trial starts the real gateway, so that it can be killed",
+}
 MAY_READ_CLOCK_OR_CHANCE: dict[str, str] = {
     "runtime/clock.py": "the one system clock, handed to everybody else",
     "runtime/config.py": "the default source of ids, replaced by tests like the clock",
