@@ -2,7 +2,7 @@
 
 from runtime import errors
 from runtime.clock import Clock, SystemClock
-from runtime.config import AgentConfig, SpendLimits
+from runtime.config import AgentConfig, SessionLimits, SpendLimits
 from runtime.host import Limits, Runtime, SessionStatus
 from runtime.middleware import Middleware
 from runtime.models.base import Model, ModelReply, ModelRequest, ModelRouter
@@ -25,6 +25,7 @@ __all__ = [
     "ModelRequest",
     "ModelRouter",
     "Runtime",
+    "SessionLimits",
     "SessionStatus",
     "SpendLimits",
     "SystemClock",

@@ -36,8 +36,20 @@ class SpendLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionLimits:
+    """Over a whole session; its turns end with a reason once one is reached. Tokens count in and out."""
+
+    tokens: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
     """Configuration of one agent. `approval_timeout_seconds` of None waits for ever.
+
+    `compact_at` is the share of the model's window beyond which the context is summarised. A turn without any progress
+    for `stuck_seconds` is taken from its agent by `Runtime`; waiting for a person is no lack of progress.
+    With `collect`, everything that waits enters one turn together.
 
     `redact` is applied to what a tool returned before anything is stored, so that live and replayed contexts agree.
     `recheck` is asked right before a gated call starts. `allow_for_session_seconds` bounds a stored grant.
@@ -70,6 +82,8 @@ class AgentConfig:
     model_retries: int = 5
     tool_output_limit: int = 40_000
     compact_at: float = 0.8
+    stuck_seconds: float = 3600.0
+    session_limits: SessionLimits = SessionLimits()
     allow_for_session_seconds: float = 30 * 24 * 3600
     redact: Callable[[str], str] = str
     recheck: Recheck | None = None
@@ -81,6 +95,10 @@ class AgentConfig:
             raise ConfigurationError(f"queue_limit is {self.queue_limit}; it must be from 1 to 1024")
         if self.max_model_steps < 1:
             raise ConfigurationError(f"max_model_steps is {self.max_model_steps}; it must be at least 1")
+        if not 0.1 <= self.compact_at <= 1.0:
+            raise ConfigurationError(f"compact_at is {self.compact_at}; it is a share of the window, from 0.1 to 1")
+        if self.stuck_seconds <= 0:
+            raise ConfigurationError(f"stuck_seconds is {self.stuck_seconds}; it must be more than 0")
         if self.initial_replay_batches < 0:
             raise ConfigurationError("initial_replay_batches is negative; use 0 for no history")
         if self.model_route is not None and self.model_route not in self.models.names:

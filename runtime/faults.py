@@ -37,6 +37,7 @@ COMMITS: dict[str, str] = {
     "tool": "a call is marked as started",
     "result": "the result of a call",
     "terminal": "a turn ends",
+    "compact": "the context is replaced by its summary",
 }
 """What a commit of an agent holds; each has a point before and after it."""
 
@@ -47,6 +48,8 @@ POINTS: dict[str, str] = {
     **{f"agent.{name}.after": f"stored, and nobody was told: {what}" for name, what in COMMITS.items()},
     "model.call.before": "a model is about to be asked",
     "model.call.after": "a model has answered, and nothing of it is stored",
+    "compaction.call.before": "a model is about to be asked for a summary",
+    "compaction.call.after": "a model has given a summary, and it is not stored",
     "tool.run.before": "a call is about to have its effect",
     "tool.run.after": "a call has had its effect, and its result is not stored",
 }

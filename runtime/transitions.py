@@ -24,6 +24,7 @@ from runtime.protocol.checkpoint import (
 from runtime.protocol.context import (
     AssistantMessage,
     AssistantPart,
+    Context,
     ContextDelta,
     ContextItem,
     JsonValue,
@@ -57,7 +58,7 @@ class Draft:
         self.receipts: list[Receipt] = []
         self.grants: list[Grant] = []
         self.execution: ExecutionRecord | None = None
-        self.new_epoch: tuple[ContextItem, ...] | None = None
+        self.new_epoch = False
 
     @property
     def changed(self) -> bool:
@@ -73,7 +74,7 @@ class Draft:
 
     def delta(self) -> ContextDelta:
         """What the transaction appends to the context."""
-        if self.new_epoch is not None:
+        if self.new_epoch:
             return ContextDelta(epoch=self.checkpoint.context_epoch, start=0, items=tuple(self.checkpoint.context))
         return ContextDelta(epoch=self.base.context_epoch, start=len(self.base.context), items=tuple(self.items))
 
@@ -244,6 +245,11 @@ def _title(text: str) -> str | None:
     return (line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1] + "…") or None
 
 
+def join_turn(draft: Draft, message: QueuedMessage) -> None:
+    """Let a queued message enter the turn that has just begun, beside the one that began it."""
+    _enter(draft, message, "queue")
+
+
 # ------------------------------------------------------------------------------------------------ steering
 
 
@@ -258,11 +264,15 @@ def waiting_steers(checkpoint: Checkpoint) -> tuple[QueuedMessage, ...]:
 
 def enter_steer(draft: Draft, message: QueuedMessage) -> None:
     """Let `message` enter the running turn."""
+    _enter(draft, message, "steer")
+
+
+def _enter(draft: Draft, message: QueuedMessage, delivery: Literal["steer", "queue"]) -> None:
     _consume(draft, message)
     active = draft.active
     if message.principal and message.principal not in active.principals:
         draft.change_active(principals=(*active.principals, message.principal))
-    draft.emit(entered(message, "steer", active.turn_id), message.id)
+    draft.emit(entered(message, delivery, active.turn_id), message.id)
     draft.append(as_user_message(message))
 
 
@@ -352,6 +362,26 @@ def overtake(draft: Draft, ending: ExecutionPhase, model_step_id: str) -> None:
             return
     draft.emit(
         events.AssistantMessage(turn_id=draft.active.turn_id, model_step_id=model_step_id, text=text, overtaken=True)
+    )
+
+
+def compact(draft: Draft, summary: str, keep_from: int, usage: Usage, submission_id: str | None = None) -> None:
+    """Begin a new epoch: the summary, and the newest part of the context as it is. Alone in its transaction."""
+    assert not draft.items, "what was appended before would be lost"
+    before = draft.checkpoint.context
+    kept = before.since(keep_from)
+    items: tuple[ContextItem, ...] = (SystemMessage(text=summary), *kept)
+    draft.new_epoch = True
+    draft.change(
+        context=Context(items),
+        context_epoch=draft.checkpoint.context_epoch + 1,
+        total_usage=draft.checkpoint.total_usage + usage,
+    )
+    if draft.checkpoint.active_execution is not None:
+        draft.change_active(usage=draft.active.usage + usage)
+    draft.emit(
+        events.ContextCompacted(epoch=draft.checkpoint.context_epoch, items_before=len(before), items_after=len(items)),
+        submission_id,
     )
 
 

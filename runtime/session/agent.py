@@ -13,7 +13,7 @@ import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import assert_never
+from typing import Any, assert_never
 
 from runtime import transitions
 from runtime.config import AgentConfig
@@ -22,8 +22,10 @@ from runtime.errors import (
     CheckpointError,
     CommitUnknown,
     ConfigurationError,
+    ContextTooLong,
     ModelError,
     ModelFailed,
+    ModelRefused,
     ModelUnavailable,
     NoModelRoute,
     StaleCheckpoint,
@@ -40,12 +42,13 @@ from runtime.protocol.approvals import (
     Resolution,
 )
 from runtime.protocol.checkpoint import Checkpoint, ExecutionPhase, Receipt
-from runtime.protocol.context import AssistantMessage, AssistantPart, TextPart, ToolCall, ToolResult
+from runtime.protocol.context import AssistantMessage, AssistantPart, TextPart, ToolCall, ToolResult, Usage
 from runtime.protocol.events import Event, EventMsg
 from runtime.protocol.session import QueuedMessage
 from runtime.session import admission, boundary, recovery
 from runtime.session.admission import AdmissionRules
 from runtime.session.boundary import InFlight, Rules, next_move
+from runtime.session.compaction import HEADING, LEFT_OUT, Gauge, cut_point, summary_of, summary_request
 from runtime.session.complaints import describe
 from runtime.session.feed import Feed, Reader
 from runtime.session.gate import GRACE_SECONDS, Ask, Gate, Refuse, Run, Ticket
@@ -96,6 +99,15 @@ class _ToolRun:
 
     task: asyncio.Task[ToolResult]
     context: ToolContext
+
+
+@dataclass(slots=True, eq=False)
+class _Compaction:
+    """A summary in the making; `asked` is whose receipt waits for it."""
+
+    task: asyncio.Task[tuple[str, Usage]]
+    keep_from: int
+    asked: _Asked | None = None
 
 
 async def create_agent(
@@ -177,6 +189,12 @@ class Agent:
         self._authorised = False
         self._attempt = 0
         self._not_before_ms: int | None = None
+        self._gauge = Gauge()
+        self._compaction: _Compaction | None = None
+        self._too_long = False
+        self._tried_to_fit = False
+        self._long_enough = False
+        self._progress_ms = config.clock.now_ms()
         self._ended = asyncio.Event()
         self._feed = Feed(lambda after, limit: self._store.event_page(self.session_id, after=after, limit=limit))
         self._reader: Reader | None = None
@@ -407,6 +425,8 @@ class Agent:
         if self._ended.is_set():
             return
         self._closing = True
+        if self._compaction is not None and self._compaction.asked is not None:
+            self._mailbox.append(self._compaction.asked)
         await self._end_effects()
         # Where even the disk could not say whether the save was kept, nobody is told that it was not.
         certain = self.failure is not None and not isinstance(self.failure, CommitUnknown)
@@ -511,10 +531,11 @@ class Agent:
             except Exception:
                 self._mailbox.extendleft(reversed(arrived[position:]))  # they are told when the agent ends
                 raise
-            if not asked.receipt.done():
+            if receipt is not None and not asked.receipt.done():
                 asked.receipt.set_result(receipt)
 
-    async def _take_op(self, asked: _Asked) -> Receipt:
+    async def _take_op(self, asked: _Asked) -> Receipt | None:
+        """Do what was asked; None if its receipt is given later."""
         known = await self._known(asked)
         if known is not None:
             return replace(known, status="duplicate")
@@ -543,7 +564,12 @@ class Agent:
                 receipt = self._revoke(draft, op, submission_id)
             case ops.Retire():
                 receipt = self._retire(draft, op, submission_id)
-            case ops.Compact() | ops.StartLoop() | ops.StopLoop():
+            case ops.Compact():
+                problem = await self._begin_compaction(asked)
+                if problem is None:
+                    return None
+                receipt = self._warned(draft, submission_id, problem)
+            case ops.StartLoop() | ops.StopLoop():
                 receipt = self._warned(draft, submission_id, "not available yet")
             case _:
                 assert_never(op)
@@ -583,7 +609,7 @@ class Agent:
         receipt = self._accepted(draft, submission_id, result=InterruptResult(status="stopping"))
         if active.interrupted_by is None:
             draft.change_active(interrupted_by=op.by or "someone")
-        if not self._model and not self._tools:
+        if not self._model and not self._tools and not self._compaction:
             transitions.abort_turn(draft, STOPPED, by=op.by)
         return receipt
 
@@ -767,6 +793,9 @@ class Agent:
 
     async def _advance(self) -> None:
         """One transaction: what has ended, and every move that follows from it with nothing outside in between."""
+        if self._compaction is not None and self._compaction.task.done():
+            await self._finish_compaction(self._compaction)
+            return
         draft = Draft(self._checkpoint, self._clock.now_ms())
         labels: list[str] = []
         self._take_model_answer(draft, labels)
@@ -779,6 +808,8 @@ class Agent:
                 tools=frozenset(self._tools),
                 backing_off=self._backing_off(draft),
                 authorised=self._authorised,
+                compacting=self._compaction is not None,
+                full=self._full(draft),
             )
             move = next_move(draft.checkpoint, flight, self._rules, draft.now_ms)
             if isinstance(move, boundary.Wait | boundary.Rest):
@@ -798,7 +829,7 @@ class Agent:
         for start in launch:
             start()
         if pause is not None and not self._mailbox:
-            if self._checkpoint.idle and not self._checkpoint.pending_messages:
+            if self._checkpoint.idle and not self._checkpoint.pending_messages and self._compaction is None:
                 self._at_rest.set()
             approval = self._checkpoint.pending_approval
             if approval is not None and approval.decision is None:
@@ -815,6 +846,8 @@ class Agent:
                 steers = bool(transitions.waiting_steers(draft.checkpoint))
                 asks = ("pre_model",) if isinstance(move, boundary.StartStep) else ("stop",)
                 return self._hooks.any(*asks) or (steers and self._hooks.any("message_submit"))
+            case boundary.Shorten():
+                return self._hooks.any("pre_compact")
             case boundary.Authorise():
                 return self._hooks.any("pre_tool_use", "permission_request")
             case boundary.RunTools():
@@ -836,6 +869,8 @@ class Agent:
                 return False
             case boundary.StartStep():
                 return await self._start_step(draft, labels, launch)
+            case boundary.Shorten():
+                return await self._shorten(draft, labels, launch)
             case boundary.Authorise():
                 return await self._authorise(draft, labels)
             case boundary.ExpireApproval():
@@ -863,7 +898,18 @@ class Agent:
             return False
         transitions.begin_turn(draft, message, turn_id)
         self._new_turn()
+        if self._config.collect:
+            await self._join_waiting(draft)
         return True
+
+    async def _join_waiting(self, draft: Draft) -> None:
+        """Let everything that waits for a turn enter the one that has just begun."""
+        for message in draft.checkpoint.pending_messages:
+            reason = await self._rejection(message, draft.active.turn_id)
+            if reason is None:
+                transitions.join_turn(draft, message)
+            else:
+                transitions.reject_steer(draft, message, reason)
 
     async def _rejection(self, message: QueuedMessage, turn_id: str) -> str | None:
         context = replace(self._hook_context(), turn_id=turn_id, message=message)
@@ -877,6 +923,7 @@ class Agent:
         self._not_before_ms = None
         self._authorised = False
         self._tickets.clear()
+        self._too_long = self._tried_to_fit = self._long_enough = False
 
     async def _enter_steers(self, draft: Draft) -> int:
         """Let every steer that waits now enter, in order; how many did."""
@@ -923,6 +970,14 @@ class Agent:
             return f"The turn was ended: it has cost {limits.cost_usd:.2f} USD."
         if limits.seconds is not None and draft.now_ms - active.started_at_ms >= limits.seconds * 1000:
             return f"The turn was ended after {limits.seconds:g} seconds."
+        return self._session_limit_reached(draft.checkpoint.total_usage)
+
+    def _session_limit_reached(self, total: Usage) -> str | None:
+        limits = self._config.session_limits
+        if limits.tokens is not None and total.total_tokens >= limits.tokens:
+            return f"This session has used its {limits.tokens} tokens; a new session may go on."
+        if limits.cost_usd is not None and total.cost_usd >= limits.cost_usd:
+            return f"This session has cost its {limits.cost_usd:.2f} USD; a new session may go on."
         return None
 
     def _launch_model(self, step_id: str) -> None:
@@ -935,11 +990,10 @@ class Agent:
         turn_id = checkpoint.active_execution.turn_id if checkpoint.active_execution else ""
         context = replace(self._hook_context(), context=checkpoint.context)
         reminders = [o.text for o in await self._hooks.run("model_request", context) if isinstance(o, AddContext)]
-        instructions = self._config.instructions
         request = ModelRequest(
             context=checkpoint.context,
             tools=self._gate.specs,
-            instructions=instructions if isinstance(instructions, str) else instructions(),
+            instructions=self._instructions(),
             reminders=reminders,
             session_id=self.session_id,
         )
@@ -953,6 +1007,10 @@ class Agent:
         reply = await self._reply_of(self._config.models.get(checkpoint.model_route or ""), request, on_delta)
         self._config.faults.reach("model.call.after")
         return reply
+
+    def _instructions(self) -> str:
+        instructions = self._config.instructions
+        return instructions if isinstance(instructions, str) else instructions()
 
     async def _reply_of(self, model: Model, request: ModelRequest, on_delta: Callable[[Delta], None]) -> ModelReply:
         """The model's answer. What is no ModelError is a fault in its code: it fails the turn, not the session."""
@@ -977,16 +1035,22 @@ class Agent:
             transitions.finish_step(
                 draft, _with_unique_ids(reply.parts), reply.usage, reply.native, info.context_window
             )
+            self._gauge.measured(reply.usage, draft.checkpoint)
             self._authorised = False
-        elif isinstance(error, ModelError):
+        elif isinstance(error, ModelError | ConfigurationError):
             self._take_model_error(draft, error, labels)
         else:
             raise error
 
-    def _take_model_error(self, draft: Draft, error: ModelError, labels: list[str]) -> None:
-        if error.retryable and self._attempt < self._config.model_retries and not draft.active.interrupted_by:
+    def _take_model_error(self, draft: Draft, error: ModelError | ConfigurationError, labels: list[str]) -> None:
+        if isinstance(error, ContextTooLong) and not self._tried_to_fit:
+            self._tried_to_fit = self._too_long = True
+            transitions.close_step(draft, "retrying")
+            return
+        retries_left = self._attempt < self._config.model_retries and not draft.active.interrupted_by
+        if isinstance(error, ModelError) and error.retryable and retries_left:
             self._attempt += 1
-            delay = self._delay(error)
+            delay = self._delay(error, self._attempt)
             log.warning("model call failed, attempt %d in %.1f s: %s", self._attempt + 1, delay, error)
             transitions.close_step(draft, "retrying")
             self._not_before_ms = draft.now_ms + int(delay * 1000)
@@ -996,8 +1060,8 @@ class Agent:
         log.error("model call failed [%s]: %r", reference, error, exc_info=error.__cause__)
         self._fail_turn(draft, describe(error, reference))
 
-    def _delay(self, error: ModelError) -> float:
-        longest = min(RETRY_CAP_SECONDS, RETRY_FIRST_SECONDS * 2**self._attempt)
+    def _delay(self, error: ModelError, attempt: int) -> float:
+        longest = min(RETRY_CAP_SECONDS, RETRY_FIRST_SECONDS * 2**attempt)
         return max(self._config.random.uniform(RETRY_FIRST_SECONDS, longest), error.retry_after or 0.0)
 
     def _backing_off(self, draft: Draft) -> bool:
@@ -1008,15 +1072,128 @@ class Agent:
         transitions.abort_turn(draft, complaint.message, outcome="failed", approval=Resolution.INVALIDATED)
         self._new_turn()
 
+    # -------------------------------------------------------------------------------------------- compaction
+
+    def _full(self, draft: Draft) -> bool:
+        """Whether the context has to become shorter before the model is asked again."""
+        return self._too_long or (not self._long_enough and self._beyond_limit(draft.checkpoint))
+
+    def _beyond_limit(self, checkpoint: Checkpoint) -> bool:
+        return self._gauge.tokens(checkpoint) >= self._config.compact_at * self._window(checkpoint)
+
+    def _window(self, checkpoint: Checkpoint) -> int:
+        return self._config.models.info(checkpoint.model_route or "").context_window
+
+    async def _begin_compaction(self, asked: _Asked) -> str | None:
+        """Start what a person asked for; a sentence if it cannot be done."""
+        if not self._checkpoint.idle or self._compaction is not None:
+            return "the context cannot be summarised while a turn runs"
+        keep_from = cut_point(self._checkpoint.context, self._window(self._checkpoint))
+        if keep_from is None:
+            return "there is nothing to summarise yet"
+        refusal = await self._compaction_refused()
+        if refusal is not None:
+            return f"the context is not summarised: {refusal}"
+        self._launch_compaction(keep_from, asked)
+        return None
+
+    async def _compaction_refused(self) -> str | None:
+        for outcome in await self._hooks.run("pre_compact", self._hook_context()):
+            if isinstance(outcome, Stop):
+                return outcome.reason
+        return None
+
+    async def _shorten(self, draft: Draft, labels: list[str], launch: list[Callable[[], None]]) -> bool:
+        keep_from = cut_point(draft.checkpoint.context, self._window(draft.checkpoint))
+        if keep_from is not None and await self._compaction_refused() is None:
+            launch.append(lambda: self._launch_compaction(keep_from))
+            return False
+        self._long_enough = True
+        if not self._too_long:
+            return True
+        labels.append("terminal")
+        self._fail_turn(draft, describe(ContextTooLong("nothing can be left out"), self._reference()))
+        return False
+
+    def _launch_compaction(self, keep_from: int, asked: _Asked | None = None) -> None:
+        request = summary_request(self._checkpoint, keep_from, self._gate.specs, self._instructions())
+        task = asyncio.create_task(self._summarise(request), name="summary")
+        task.add_done_callback(lambda _: self._wake.set())
+        self._compaction = _Compaction(task, keep_from, asked)
+
+    async def _summarise(self, request: ModelRequest) -> tuple[str, Usage]:
+        """The summary and what it took. ModelError once the retries are used up."""
+        model = self._config.models.get(self._checkpoint.model_route or "")
+        attempt = 0
+        while True:
+            try:
+                self._config.faults.reach("compaction.call.before")
+                reply = await self._reply_of(model, request, lambda _: None)
+                self._config.faults.reach("compaction.call.after")
+            except ModelError as error:
+                attempt += 1
+                if not error.retryable or attempt > self._config.model_retries:
+                    raise
+                await self._clock.sleep(self._delay(error, attempt))
+                continue
+            text = summary_of(reply)
+            if text is None:
+                raise ModelRefused("the model gave no summary")
+            return HEADING + text, reply.usage
+
+    async def _finish_compaction(self, done: _Compaction) -> None:
+        """Store the new epoch in a transaction of its own, or leave the context as it is."""
+        draft = Draft(self._checkpoint, self._clock.now_ms())
+        error = _error_of(done.task)
+        if error is None:
+            summary, usage = done.task.result()
+        elif not isinstance(error, ModelError):
+            raise error
+        elif self._too_long:  # without a summary it fits at least
+            summary, usage = LEFT_OUT.format(count=done.keep_from), Usage()
+        else:
+            await self._compaction_failed(draft, done, error)
+            return
+        asked = done.asked
+        transitions.compact(draft, summary, done.keep_from, usage, asked.submission_id if asked else None)
+        receipt = self._accepted(draft, asked.submission_id) if asked else None
+        await self._commit(draft, "compact")
+        self._compaction = None  # until now: who asked is told if the commit fails
+        self._too_long = False
+        self._long_enough = self._beyond_limit(self._checkpoint)  # a second summary would gain nothing
+        if asked is not None and receipt is not None and not asked.receipt.done():
+            asked.receipt.set_result(receipt)
+        await self._hooks.run("post_compact", self._hook_context())
+
+    async def _compaction_failed(self, draft: Draft, done: _Compaction, error: ModelError) -> None:
+        """The conversation goes on as it is; who asked for the summary is told."""
+        self._long_enough = True
+        reference = self._reference()
+        log.error("the summary failed [%s]: %r", reference, error, exc_info=error.__cause__)
+        text = f"The context could not be summarised ({reference}): {describe(error, reference).message}"
+        asked = done.asked
+        receipt = self._warned(draft, asked.submission_id, text) if asked else None
+        if receipt is None:
+            draft.emit(events.Warning(message=text))
+        await self._commit(draft, "accept")
+        self._compaction = None
+        if asked is not None and receipt is not None and not asked.receipt.done():
+            asked.receipt.set_result(receipt)
+
     # -------------------------------------------------------------------------------------------- tools
 
     async def _authorise(self, draft: Draft, labels: list[str]) -> bool:
         """Decide on every call of the batch that has not begun, and ask for those that need a person."""
         decided = draft.checkpoint.pending_approval
         ask: dict[str, approvals.Action] = {}
+        left = self._calls_left(draft)
         for tool in draft.checkpoint.pending_tools:
             call_id = tool.call.call_id
             if tool.state != "pending":
+                continue
+            if left <= 0:
+                text = f"blocked: a turn may make {self._config.limits.tool_calls} calls"
+                transitions.refuse_tool(draft, tool.call, text, "refused")
                 continue
             if decided is not None and call_id in decided.gated:
                 self._tickets[call_id] = Ticket(
@@ -1026,6 +1203,7 @@ class Agent:
                     idempotency_key=tool.idempotency_key,
                     gated=True,
                 )
+                left -= 1
                 continue
             verdict = await self._verdict(tool.call)
             match verdict:
@@ -1040,14 +1218,21 @@ class Agent:
                     ask[call_id] = verdict.action
                 case Refuse():
                     transitions.refuse_tool(draft, tool.call, verdict.text, verdict.outcome)
+                    continue
                 case _:
                     assert_never(verdict)
+            left -= 1
         if ask:
             labels.append("approval")
             self._ask(draft, ask)
             return False
         self._authorised = bool(draft.checkpoint.pending_tools)
         return True
+
+    def _calls_left(self, draft: Draft) -> int:
+        """How many calls the turn may still begin."""
+        begun = sum(tool.state == "started" for tool in draft.checkpoint.pending_tools)
+        return self._config.limits.tool_calls - draft.active.tool_calls - begun
 
     async def _verdict(self, call: ToolCall) -> Run | Ask | Refuse:
         context = replace(self._hook_context(), call=call)
@@ -1220,9 +1405,12 @@ class Agent:
 
     async def _end_effects(self) -> None:
         """Cancel what is in flight and wait, for a bounded time, until it has ended."""
-        tasks: list[asyncio.Task[ModelReply] | asyncio.Task[ToolResult]] = []
+        tasks: list[asyncio.Task[ModelReply] | asyncio.Task[ToolResult] | asyncio.Task[tuple[str, Usage]]] = []
         if self._model is not None:
             tasks.append(self._model.task)
+        if self._compaction is not None:
+            tasks.append(self._compaction.task)
+            self._compaction = None
         for run in self._tools.values():
             run.context.cancel.set()
             tasks.append(run.task)
@@ -1246,7 +1434,7 @@ class Agent:
         )
 
 
-def _error_of(task: asyncio.Task[ModelReply]) -> BaseException | None:
+def _error_of(task: asyncio.Task[Any]) -> BaseException | None:
     """What ended a model call. We cancel calls only when we end: one that was cancelled all the same lost its line."""
     return ModelUnavailable("the model call was cancelled from within") if task.cancelled() else task.exception()
 

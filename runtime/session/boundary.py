@@ -14,12 +14,17 @@ from runtime.protocol.session import QueuedMessage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InFlight:
-    """Effects that the process is waiting for. `backing_off`: a failed model call waits for its next attempt."""
+    """Effects that the process is waiting for. `backing_off`: a failed model call waits for its next attempt.
+
+    `full`: the context has to become shorter before the model is asked.
+    """
 
     model: bool = False
     tools: frozenset[str] = frozenset()
     backing_off: bool = False
     authorised: bool = False
+    compacting: bool = False
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +54,11 @@ class EndInterrupted:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartStep:
     """Ask the model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shorten:
+    """Summarise the context before the model is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +96,7 @@ Move: TypeAlias = (
     | TakeMessage
     | EndInterrupted
     | StartStep
+    | Shorten
     | Authorise
     | ExpireApproval
     | SkipTools
@@ -106,18 +117,20 @@ def next_move(checkpoint: Checkpoint, flight: InFlight, rules: Rules, now_ms: in
     """The one thing to do now."""
     active = checkpoint.active_execution
     if active is None:
+        if flight.compacting:
+            return Wait()
         if checkpoint.pending_messages and not checkpoint.retiring:
             return TakeMessage(message=checkpoint.pending_messages[0])
         return Rest()
     if active.interrupted_by is not None:
         return EndInterrupted()
-    if flight.model or flight.backing_off:
+    if flight.model or flight.backing_off or flight.compacting:
         return Wait()
     if checkpoint.pending_tools:
         return _next_of_batch(checkpoint, flight, rules, now_ms)
     if active.phase.kind == "completion":
         return Complete()
-    return StartStep()
+    return Shorten() if flight.full else StartStep()
 
 
 def _next_of_batch(checkpoint: Checkpoint, flight: InFlight, rules: Rules, now_ms: int) -> Move:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +14,13 @@ from runtime.errors import SandboxError, ToolError
 from runtime.policy import ApprovalPolicy
 from runtime.protocol.approvals import Action, Grant
 from runtime.protocol.context import JsonValue, Outcome, ToolCall, ToolResult
-from runtime.tools.base import Replay, Tool, ToolContext, ToolOutput, ToolSpec
+from runtime.tools.base import Replay, Tool, ToolContext, ToolOutput, ToolSpec, Workspace
+from runtime.tools.workspace import enter_workspace
 
 log = logging.getLogger("pilothouse.runtime.gate")
+
+OUTPUT_FOLDER = "tool-output"
+"""The folder of a workspace that holds outputs which were too long for the context."""
 
 GRACE_SECONDS = 1.5
 """What a cancelled effect has to end: a stopped turn is over within two seconds, its commit included."""
@@ -185,10 +190,23 @@ class Gate:
         return ToolResult(
             call_id=ticket.call_id,
             name=action.tool,
-            output=self._capped(self._redact(output.text)),
+            output=await self._fitting(self._redact(output.text), context),
             is_error=output.is_error,
             outcome="failed" if output.is_error else "completed",
         )
+
+    async def _fitting(self, text: str, context: ToolContext) -> str:
+        """The output, or its head and tail where it is longer than the context should bear; the whole is in a file."""
+        if len(text) <= self._output_limit:
+            return text
+        name = hashlib.sha256(f"{context.turn_id}/{context.call_id}".encode()).hexdigest()[:16]
+        path = f"{OUTPUT_FOLDER}/{name}.txt"
+        try:
+            await asyncio.to_thread(_store_output, context.workspace, path, text)
+        except ToolError as error:
+            log.warning("the whole output of a call could not be kept: %s", error)
+            return self._capped(text)
+        return self._capped(text, f"; the whole output is in {path}")
 
     async def _limited(self, tool: Tool, action: Action, context: ToolContext) -> ToolOutput | str:
         if tool.timeout_seconds is None:
@@ -213,12 +231,19 @@ class Gate:
             outcome=outcome,
         )
 
-    def _capped(self, text: str) -> str:
+    def _capped(self, text: str, where: str = "") -> str:
         if len(text) <= self._output_limit:
             return text
         half = self._output_limit // 2
         left_out = len(text) - 2 * half
-        return f"{text[:half]}\n… {left_out} characters left out …\n{text[-half:]}"
+        return f"{text[:half]}\n… {left_out} characters left out{where} …\n{text[-half:]}"
+
+
+def _store_output(workspace: Workspace | None, path: str, text: str) -> None:
+    if workspace is None:
+        raise ToolError("the session has no workspace")
+    with enter_workspace(workspace) as folder:
+        folder.overwrite(path, text.encode(errors="replace"))
 
 
 async def _end(timer: asyncio.Future[None], work: asyncio.Future[ToolOutput | str]) -> None:

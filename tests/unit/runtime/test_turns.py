@@ -7,11 +7,24 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runtime import AgentConfig, ApprovalPolicy, Middleware, ModelRouter, SpendLimits, create_agent, errors, events, ops
+from runtime import (
+    AgentConfig,
+    ApprovalPolicy,
+    Middleware,
+    ModelRouter,
+    SessionLimits,
+    SpendLimits,
+    Workspace,
+    create_agent,
+    errors,
+    events,
+    ops,
+)
 from runtime.config import ConfigurationError
 from runtime.middleware import AddContext, Continue, HookContext, Stop
 from runtime.models.base import ModelReply
@@ -576,3 +589,103 @@ async def test_retiring_ends_everything_and_takes_nothing_more(store: SqliteStor
         press = await agent.submit(ops.ResolveApproval(request_id=asked.request_id, decision=Approve()))
         assert getattr(press.result, "status", None) == "already"
         assert gated.runs == []
+
+
+# -------------------------------------------------------------------------------------------- budgets and collecting
+
+
+async def test_of_many_calls_only_as_many_begin_as_the_turn_may_still_make(store: SqliteStore) -> None:
+    """Twenty parallel calls with one left: one runs, nineteen are told why not, and nobody is asked about them."""
+    work = Work(parallel=True)
+    calls = [call(f"c{n}") for n in range(20)]
+    model = ScriptedModel([[call("first")], calls, "never asked"])
+    limits = SpendLimits(tool_calls=2)
+    async with agent_on(store, model, tools=[work], approval_policy=FREE, limits=limits) as agent:
+        await agent.submit(ops.Message(text="go"))
+        await seen(agent, events.TurnAborted)
+        assert len(work.runs) == 2
+        told = results(await stored(store))
+        assert [told[f"c{n}"] for n in range(20)] == ["ok"] + ["blocked: a turn may make 2 calls"] * 19
+
+
+async def test_the_budget_counts_before_a_person_is_asked(store: SqliteStore) -> None:
+    """A request lists only what the turn may still run."""
+    gated = Work()
+    model = ScriptedModel([[call(f"c{n}") for n in range(5)]])
+    async with agent_on(store, model, tools=[gated], limits=SpendLimits(tool_calls=2)) as agent:
+        await agent.submit(ops.Message(text="go"))
+        asked = await seen(agent, events.ApprovalRequested)
+        assert [each.call_id for each in asked.calls] == ["c0", "c1"]
+
+
+async def test_a_session_has_its_own_limits(store: SqliteStore) -> None:
+    """What its turns have used together counts, also after a restart."""
+    limits = SessionLimits(tokens=30)
+    model = ScriptedModel(["one", "two", "never"])
+    async with agent_on(store, model, session_limits=limits) as agent:
+        await talk(agent)
+        await talk(agent)
+    async with agent_on(store, model, session_limits=limits) as agent:
+        await agent.submit(ops.Message(text="more"))
+        assert "30 tokens" in (await seen(agent, events.TurnAborted)).reason
+        assert len(model.requests) == 2
+
+
+async def test_collecting_joins_what_waits_into_one_turn(store: SqliteStore) -> None:
+    """Everything that had queued enters the next turn, each message by its own author, in order and in one commit."""
+    model = BlockingModel()
+    async with agent_on(store, model, collect=True, default_delivery=Delivery.QUEUE) as agent:
+        await agent.submit(ops.Message(text="go"))
+        await model.started.wait()
+        for text, author in (("one", "ann"), ("two", "bob"), ("three", "ann")):
+            await agent.submit(ops.Message(text=text, author=author, principal=author))
+        model.release.set()
+        await agent.idle()
+        entered = (await journal(store, events.Message))[1:]
+        assert [(m.text, m.author, m.delivery) for m in entered] == [
+            ("one", "ann", "queue"),
+            ("two", "bob", "queue"),
+            ("three", "ann", "queue"),
+        ]
+        assert len({m.turn_id for m in entered}) == 1
+        assert model.calls == 2
+        assert len((await store.execution_page("s")).executions) == 2
+
+
+async def test_what_is_too_long_for_the_context_is_a_file_of_the_workspace(store: SqliteStore, tmp_path: Path) -> None:
+    """Head and tail are in the context with the name of the file; the file has all of it, redacted."""
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    work = Work(output="head " + "x" * 5000 + "hunter2" + "y" * 5000 + " tail")
+    model = ScriptedModel([[call("c1")], "done"])
+    workspace = Workspace(id="w", label="w", path=folder)
+    async with agent_on(
+        store,
+        model,
+        tools=[work],
+        approval_policy=FREE,
+        workspace=workspace,
+        tool_output_limit=1000,
+        redact=lambda text: text.replace("hunter2", "•••"),
+    ) as agent:
+        await talk(agent)
+        shown = results(await stored(store))["c1"]
+        assert shown.startswith("head x")
+        assert shown.endswith("y tail")
+        assert len(shown) < 1200
+        (kept,) = (folder / "tool-output").iterdir()
+        assert f"tool-output/{kept.name}" in shown
+        assert kept.read_text() == work.output.replace("hunter2", "•••")
+
+
+async def test_an_output_that_cannot_be_a_file_is_cut_all_the_same(store: SqliteStore, tmp_path: Path) -> None:
+    """Without a workspace, or where it is gone, the context has head and tail."""
+    work = Work(output="x" * 5000)
+    model = ScriptedModel([[call("c1")], "done", [call("c2")], "done"])
+    gone = Workspace(id="w", label="w", path=tmp_path / "gone")
+    for workspace in (None, gone):
+        async with agent_on(
+            store, model, tools=[work], approval_policy=FREE, workspace=workspace, tool_output_limit=1000
+        ) as agent:
+            await talk(agent)
+    assert all("4000 characters left out …" in output for output in results(await stored(store)).values())
