@@ -34,8 +34,8 @@ PROMPT = (
     "answer anybody, and begin at once."
 )
 HEADING = "Summary of the conversation before this point, made because it had become too long:\n\n"
-LEFT_OUT = "{count} earlier entries of this conversation were left out: they no longer fit, and could not be summarised."
-    "{count} earlier entries of this conversation were left out: together they no longer fit, not even a summary."
+LEFT_OUT = (
+    "{count} earlier entries of this conversation were left out: they no longer fit, and could not be summarised."
 )
 
 
