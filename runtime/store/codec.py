@@ -164,6 +164,8 @@ def decode_state(text: str) -> dict[str, Any]:
     """Those fields by name; absent ones are left to their defaults."""
     try:
         stored = loads(text)
+        if not isinstance(stored, dict):
+            raise ValueError("it is no object")
         return {name: inner.read(stored[name]) for name, inner in _STATE_SHAPES.items() if name in stored}
     except (ValueError, TypeError, RecursionError) as error:
         raise InvalidCheckpoint(f"the stored state is unreadable: {error}") from error
