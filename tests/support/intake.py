@@ -73,6 +73,25 @@ def person(id: str = ANN, name: str = "Ann", **fields: Any) -> Sender:
     return Sender(**{"kind": SenderKind.PERSON, "id": id, "name": name, **fields})
 
 
+def words(
+    text: str = "", place: Place = ANN_PRIVATE, sender: Sender | None = None, *, key: str = "k", **fields: Any
+) -> Inbound:
+    """Words of Ann, said to us in private, unless the fields say otherwise."""
+    ref = MessageRef(
+        platform=place.platform, account=place.account, chat=place.chat, thread=place.thread, id=f"m-{key}"
+    )
+    made: dict[str, Any] = {
+        "kind": InboundKind.MESSAGE,
+        "keys": (key,),
+        "place": place,
+        "sender": sender or person(),
+        "chat_kind": "group" if place.chat.startswith("-") else "private",
+        "text": text,
+        "ref": ref,
+    }
+    return Inbound(**{**made, **fields})
+
+
 class Numbers:
     """Ids that tests can foresee."""
 
@@ -477,21 +496,8 @@ class Stage:
 
     def message(self, text: str, place: Place = ANN_PRIVATE, sender: Sender | None = None, **fields: Any) -> Inbound:
         """Words, not yet sent."""
-        key = fields.pop("key", None) or self.key()
-        ref = MessageRef(
-            platform=place.platform, account=place.account, chat=place.chat, thread=place.thread, id=f"m-{key}"
-        )
-        made: dict[str, Any] = {
-            "kind": InboundKind.MESSAGE,
-            "keys": (key,),
-            "place": place,
-            "sender": sender or person(),
-            "chat_kind": "group" if place.chat.startswith("-") else "private",
-            "text": text,
-            "ref": ref,
-            "sent_at_ms": self.clock.now_ms(),
-        }
-        return Inbound(**{**made, **fields})
+        made = {"key": self.key(), "sent_at_ms": self.clock.now_ms(), **fields}
+        return words(text, place, sender, **made)
 
     async def say(self, text: str, place: Place = ANN_PRIVATE, sender: Sender | None = None, **fields: Any) -> Inbound:
         """Words arrive, and are handled."""

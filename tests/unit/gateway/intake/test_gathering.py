@@ -9,7 +9,7 @@ import pytest
 from adapters.contract import InboundFile, InboundKind
 from gateway.gathering import LONG_PART, Next, next_part, text_of
 from gateway.ledger.inbound import InboundRow
-from tests.support.intake import BOB, GROUP, Crash, CrashAt, Stage, person, stage
+from tests.support.intake import BOB, GROUP, Crash, CrashAt, Stage, person, stage, words
 
 PHOTO = (InboundFile(id="p", name="p.jpg", media_type="image/jpeg", size=1),)
 LONG = "x" * LONG_PART
@@ -112,25 +112,7 @@ async def test_group_that_was_closed_stays_closed(tmp_path: Path) -> None:
 
 def row(number: int, text: str = "", principal: str = "a", at_ms: int = 0, **fields: object) -> InboundRow:
     """A stored row, as far as grouping looks at it."""
-    inbound = Stage.message(_Words(), text, **fields)  # type: ignore[arg-type]
-    return InboundRow(id=number, inbound=inbound, principal=principal, received_at_ms=at_ms)
-
-
-class _Words:
-    """What `Stage.message` needs of a stage."""
-
-    class clock:
-        """A clock that stands at 0."""
-
-        @staticmethod
-        def now_ms() -> int:
-            """0."""
-            return 0
-
-    @staticmethod
-    def key() -> str:
-        """Any key."""
-        return "k"
+    return InboundRow(id=number, inbound=words(text, **fields), principal=principal, received_at_ms=at_ms)  # type: ignore[arg-type]
 
 
 PARTS: list[tuple[str, InboundRow, list[InboundRow], int | Next]] = [
