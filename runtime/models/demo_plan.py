@@ -14,6 +14,8 @@ from runtime.protocol.context import (
     AssistantMessage,
     ContextItem,
     JsonValue,
+    SystemMessage,
+    TextPart,
     ToolCall,
     ToolResult,
     UserMessage,
@@ -36,6 +38,7 @@ MAX_COUNT = 500
 MAX_THINKING_SECONDS = 300
 _SHOWN = 1500
 _QUOTED = 120
+_REMEMBERED = 60
 _SLOW = 0.5
 _STORY_WORD = 0.12
 
@@ -68,6 +71,8 @@ class Intent:
 
 def plan(context: Sequence[ContextItem], tools: Collection[str]) -> Plan:
     """The next answer to the conversation, with the tools that there are."""
+    if context and _asks_for_summary(context[-1]):
+        return Plan(says=(Say(text=_summary(context), word_seconds=0),))
     tail = _since_last_answer(context)
     results = [item for item in tail if isinstance(item, ToolResult)]
     messages = [item for item in tail if isinstance(item, UserMessage)]
@@ -85,6 +90,27 @@ def plan(context: Sequence[ContextItem], tools: Collection[str]) -> Plan:
     if not calls and not _answered_before(context):
         says.append(Say(text=NOTICE))
     return Plan(says=tuple(says), calls=tuple(calls))
+
+
+def _asks_for_summary(item: ContextItem) -> bool:
+    return isinstance(item, UserMessage) and (item.id, item.author) == ("compaction", "system")
+
+
+def _summary(context: Sequence[ContextItem]) -> str:
+    """What was said last, line by line: the demo model cannot tell what of it matters."""
+    lines: list[str] = []
+    for item in context[:-1]:
+        match item:
+            case UserMessage():
+                lines.append(f"{item.author} wrote: “{_brief(item.text)}”")
+            case ToolResult():
+                lines.append(f"{item.name} ({item.outcome}): {_brief(item.output)}")
+            case AssistantMessage():
+                lines += [f"I said: “{_brief(part.text)}”" for part in item.parts if isinstance(part, TextPart)]
+            case SystemMessage():
+                lines.append(_brief(item.text))
+    left = f"{len(lines) - _REMEMBERED} earlier lines are left out.\n" if len(lines) > _REMEMBERED else ""
+    return left + "\n".join(lines[-_REMEMBERED:])
 
 
 def _since_last_answer(context: Sequence[ContextItem]) -> list[ContextItem]:

@@ -300,6 +300,21 @@ def test_only_a_persons_own_words_are_requests() -> None:
     assert called(planned) == []
 
 
+def test_a_summary_is_made_of_what_was_said() -> None:
+    """When the runtime wants the conversation summarised, it lists the last lines, calls nothing, adds no notice."""
+    ask = UserMessage(id="compaction", author="system", text="Summarise.")
+    history = [*after(NOTE, "Appended 1 line to todo.txt: it rains"), GREETED]
+    planned = plan([*history, ask], TOOLS)
+    assert said(planned) == (
+        "Ann wrote: “hi”\nI said: “hello”\nAnn wrote: “note in todo.txt that it rains”\n"
+        "write_file (completed): Appended 1 line to todo.txt: it rains\nI said: “hello”"
+    )
+    assert called(planned) == []
+    long = said(plan([*history * 30, ask], TOOLS))
+    assert long.startswith("90 earlier lines are left out.\n")
+    assert len(long.splitlines()) == 61
+
+
 def test_nothing_new_is_said_to_be_nothing() -> None:
     """Asked without anything new, it does not answer the old request a second time."""
     assert (
