@@ -466,6 +466,21 @@ class Environment:
     random_bytes: Callable[[int], bytes]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """One thing that an adapter found out about its account, for `doctor`.
+
+    `id` is stable and reads `platform.what`; `message` is a sentence, `remedy` where to repair it. An adapter that has
+    a method `diagnose() -> Sequence[Diagnosis]` is asked; it needs no `start`, changes nothing on the platform, and
+    raises BadCredentials or NotConnected.
+    """
+
+    id: str
+    level: Literal["error", "warning", "note"]
+    message: str
+    remedy: str = ""
+
+
 class AdapterFactory(Protocol):
     """What an entry point of the group `pilothouse.adapters` names."""
 

@@ -20,7 +20,7 @@ CODE = frozenset({"code", "pre"})
 TARGETED = frozenset({"text_link", "text_mention"})
 
 # The server makes a mention of what looks like one, also in text that comes with entities, but not in code.
-_MENTION = re.compile(r"(?<![A-Za-z0-9_])@[A-Za-z0-9_]{2,}")
+MENTION = re.compile(r"(?<![A-Za-z0-9_])@[A-Za-z0-9_]{2,}")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 # Shown as nothing although they count as letters or symbols.
 _BLANK = frozenset("\u2800\u3164\u115f\u1160\uffa0\ufffc")
@@ -109,7 +109,7 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Zs", "Zl", "Zp", "Mn", "Me"})
 def _without_mentions(runs: Sequence[Run]) -> Iterator[Run]:
     """The runs, with what the server would take for a mention set as code."""
     whole = "".join(run.text for run in runs)
-    ranges = [found.span() for found in _MENTION.finditer(whole)]
+    ranges = [found.span() for found in MENTION.finditer(whole)]
     at = 0
     if not ranges:
         yield from runs

@@ -1,0 +1,32 @@
+"""Reading JSON that may have any shape: what is missing or of another kind than expected reads as empty."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias, cast
+
+Payload: TypeAlias = dict[str, Any]
+
+
+def an_object(value: object) -> Payload:
+    """The object, or an empty one."""
+    return cast(Payload, value) if isinstance(value, dict) else {}
+
+
+def objects(value: object) -> list[Payload]:
+    """The objects of an array."""
+    return [an_object(item) for item in cast("list[object]", value)] if isinstance(value, list) else []
+
+
+def a_text(value: object) -> str:
+    """The string, or an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def a_number(value: object) -> int:
+    """The integer, or 0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def an_id(value: object) -> str:
+    """An id as the contract has it: the digits, or an empty string."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
