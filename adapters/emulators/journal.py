@@ -121,7 +121,8 @@ class Journal:
     limit: int | None = None
     _entries: deque[Entry] = field(init=False)
     _last: int = field(default=0, init=False)
-    _grew: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+    _grew: asyncio.Event | None = field(default=None, init=False)
+    """Made by the first who waits; most entries have nobody waiting for them."""
 
     def __post_init__(self) -> None:
         self._entries = deque(maxlen=self.limit)
@@ -147,8 +148,9 @@ class Journal:
             request=request,
         )
         self._entries.append(entry)
-        grew, self._grew = self._grew, asyncio.Event()
-        grew.set()
+        if self._grew is not None:
+            self._grew.set()
+            self._grew = None
         return entry
 
     @property
@@ -188,6 +190,7 @@ class Journal:
     async def grown(self, after: int) -> None:
         """Return as soon as an entry newer than `after` exists."""
         while self._last <= after:
+            self._grew = self._grew or asyncio.Event()
             await self._grew.wait()
 
     def clear(self) -> None:

@@ -96,7 +96,9 @@ class EmulatorServer:
             raise
         except Exception as failure:
             # The client sees a 500 that looks like the platform's; whoever stops the emulator learns the truth.
-            self._failures.append(failure)
+            # A client that died in the middle of its request is no failure of the emulator.
+            if is_connected(request):
+                self._failures.append(failure)
             raise
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

@@ -50,6 +50,7 @@ from adapters.emulators import FaultKind
 from adapters.emulators.telegram import Knobs, TelegramEmulator
 from adapters.emulators.telegram.methods import HANDLERS
 from adapters.emulators.telegram.schema import bot_api
+from tests.support.telegram_schema import malformed_results
 
 # Importing aiogram takes seconds: one worker does it once.
 pytestmark = pytest.mark.xdist_group("aiogram")
@@ -79,6 +80,7 @@ async def emulator() -> AsyncIterator[TelegramEmulator]:
     await made.start()
     yield made
     await made.stop()
+    assert malformed_results(made) == []
 
 
 def connect(emulator: TelegramEmulator, token: str = TOKEN, **defaults: Any) -> Bot:

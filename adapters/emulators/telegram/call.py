@@ -15,6 +15,7 @@ from adapters.emulators.telegram.bots import Bot
 from adapters.emulators.telegram.errors import ApiError, bad_request
 from adapters.emulators.wire_json import JsonObject, is_object
 
+NOT_UTF8: Final = "Strings must be encoded in UTF-8"
 TRUE: Final = frozenset({"true", "yes", "1"})
 _INTEGER = re.compile(r"-?\d+")
 
@@ -105,6 +106,8 @@ async def read_request(request: web.Request) -> Arguments:
                     values[name] = part if isinstance(part, str) else bytes(part).decode()
     except web.HTTPRequestEntityTooLarge as error:
         raise ApiError(413, "Request Entity Too Large") from error
+    except UnicodeDecodeError as error:
+        raise bad_request(NOT_UTF8) from error
     return Arguments(values=values, uploads=uploads)
 
 
@@ -143,7 +146,11 @@ def _flat(body: str) -> dict[str, str]:
 
 
 def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    # JSON can spell half a surrogate pair, which no text in UTF-8 contains.
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise bad_request(NOT_UTF8)
+    return text
 
 
 def file_summary(uploads: Mapping[str, Upload]) -> JsonObject:

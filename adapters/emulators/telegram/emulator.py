@@ -18,9 +18,10 @@ from adapters.emulators.telegram.people import BotChoice, People
 from adapters.emulators.telegram.platform import Platform
 from adapters.emulators.telegram.polling import CLOSING, OTHER_POLLER
 from adapters.emulators.telegram.rendering import entity_objects, user_object
+from adapters.emulators.telegram.schema import bot_api
 from adapters.emulators.telegram.wire import Wire
 from adapters.emulators.telegram.world import Chat, ChatType, Member, MemberStatus, User, without_none
-from adapters.emulators.wire_json import JsonObject
+from adapters.emulators.wire_json import JsonObject, is_object
 
 T = TypeVar("T")
 
@@ -234,6 +235,14 @@ class TelegramEmulator(People):
         """Every call that put something before people's eyes: flags are in `params`, e.g. `link_preview_options`."""
         return self.journal.exchanges(*SENDS)
 
+    def lacking(self, parameter: str, value: Mapping[str, Any]) -> list[Exchange]:
+        """Calls whose method takes `parameter` but that did not give it with at least these members.
+
+        `lacking("link_preview_options", {"is_disabled": True})` is empty if no preview was left open.
+        """
+        takers = {method.name for method in bot_api().methods.values() if parameter in method.fields}
+        return [call for call in self.journal.exchanges(*takers) if not _contains(call.params.get(parameter), value)]
+
     async def wait_for(self, predicate: Callable[[], T], timeout: float = 10.0) -> T:
         """The first true value of `predicate`, asked whenever the journal grows and otherwise many times a second.
 
@@ -387,6 +396,10 @@ class TelegramEmulator(People):
         return {name: getattr(self, name) for name in VERBS}
 
 
+def _contains(given: Any, wanted: Mapping[str, Any]) -> bool:
+    return is_object(given) and all(given.get(name) == item for name, item in wanted.items())
+
+
 VERBS = (
     "add_bot",
     "add_user",
@@ -405,6 +418,7 @@ VERBS = (
     "answer",
     "react",
     "stop_generation",
+    "inject",
     "start_bot",
     "block",
     "unblock",

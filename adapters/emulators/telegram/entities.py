@@ -72,7 +72,7 @@ class Entity:
             case "custom_emoji":
                 wire["custom_emoji_id"] = self.argument
             case "date_time":
-                wire |= {"unix_time": int(self.argument)} if self.argument else {}
+                wire["unix_time"] = int(self.argument)
                 wire |= {"date_time_format": self.detail} if self.detail else {}
             case _:
                 pass
@@ -111,7 +111,8 @@ def settle(text: str, entities: Iterable[Entity], *, allow_empty: bool, automati
     given = list(entities)
     _check_bounds(text, given)
     cleaned, moved = _clean(text, [one for one in given if one.length])
-    legal = _without_blank(cleaned, _resolve_overlaps(moved))
+    # Whitespace that leaves an entity can make two of them cross, so the overlaps are looked at once more.
+    legal = _resolve_overlaps(_without_blank(cleaned, _resolve_overlaps(moved)))
     trimmed, legal = _trim(cleaned, legal)
     if not _INVISIBLE.sub("", trimmed):
         if allow_empty:

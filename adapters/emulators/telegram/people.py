@@ -24,6 +24,7 @@ from adapters.emulators.telegram.rendering import (
     topic_object,
     user_object,
 )
+from adapters.emulators.telegram.schema import bot_api
 from adapters.emulators.telegram.text import accept_text, read_text
 from adapters.emulators.telegram.world import (
     ADMINS,
@@ -307,6 +308,18 @@ class People:
         )
         self._platform.publish(owner, "stopped_message_generation", body, lane=place.id)
         return body
+
+    async def inject(self, kind: str, body: dict[str, Any], *, bot: BotChoice = None) -> None:
+        """Give a bot an update of any kind, as raw JSON: for kinds that no deed here makes, and for hostile ones.
+
+        Raises NotPossible, naming the places, if the platform would not send such an object.
+        """
+        schema = bot_api()
+        problems = schema.check(("Update",), {"update_id": 1, kind: body}, "update")
+        if problems:
+            found = "; ".join(f"{problem.rule} at {problem.where}" for problem in problems)
+            raise NotPossible(f"that is no update of the Bot API: {found}")
+        self._platform.publish(self._platform.bot(bot), kind, body, lane=0)
 
     # -- coming and going
 

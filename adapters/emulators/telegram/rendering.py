@@ -176,7 +176,7 @@ def _mentioned(entity: Entity, world: World) -> JsonObject:
     try:
         return user_object(world.user(int(entity.argument)))
     except NotKnown:
-        # The platform drops such a mention; the caller filters them out before it stores the text.
+        # Only drafts get here; in messages such a mention was dropped before.
         return {"id": int(entity.argument), "is_bot": False, "first_name": ""}
 
 

@@ -156,7 +156,7 @@ def _read_reply(call: Call) -> ReplyTo | None:
         chat=str(value.get("chat_id", "")),
         without_too=value.get("allow_sending_without_reply") is True,
         quote=quoted.text,
-        position=int(value.get("quote_position", 0)),
+        position=to_integer(str(value.get("quote_position", 0))),
     )
 
 

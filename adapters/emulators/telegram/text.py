@@ -37,7 +37,6 @@ PLAIN: Final = frozenset(
         "code",
         "blockquote",
         "expandable_blockquote",
-        "date_time",
     }
 )
 
@@ -119,7 +118,9 @@ def _link(address: Any, offset: int, length: int) -> Entity | None:
 def _argument(kind: str, value: dict[str, Any]) -> str | None:
     """What the entity carries; None for a type that does not exist."""
     if kind in PLAIN:
-        return str(value.get("unix_time", ""))
+        return ""
+    if kind == "date_time":
+        return str(value["unix_time"]) if is_integer(value.get("unix_time")) else None
     if kind == "pre":
         return str(value.get("language", ""))
     if kind == "custom_emoji":

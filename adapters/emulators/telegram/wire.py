@@ -74,7 +74,7 @@ class Wire:
         try:
             arguments = await read_request(request)
         except ApiError as error:
-            return _error(error)
+            return self._unreadable(request, token, name, error)
         bot = self._platform.bots.get(token)
         method = bot_api().method(name)
         spelled = method.name if method is not None else name
@@ -90,6 +90,14 @@ class Wire:
                 return _error(error)
             self._answered(request, entry, {"ok": True, "status": 200, "result": result})
             return _success(result)
+
+    def _unreadable(self, request: web.Request, token: str, name: str, error: ApiError) -> web.Response:
+        bot = self._platform.bots.get(token)
+        account = bot.account if bot is not None else ""
+        entry = self._platform.journal.record(EntryKind.REQUEST, name, {"params": {}}, account=account)
+        self._platform.violate(bot, "unreadable_request", {"method": name, "what": error.description}, entry.number)
+        self._answered(request, entry, {"ok": False, "status": error.status, "error": error.description})
+        return _error(error)
 
     def _record(self, bot: Bot | None, method: Method | None, spelled: str, arguments: Arguments) -> Entry:
         account = bot.account if bot is not None else ""

@@ -9,6 +9,7 @@ import pytest
 
 from adapters.emulators import ManualClock
 from adapters.emulators.telegram import TelegramEmulator
+from tests.support.telegram_schema import malformed_results
 from tests.unit.emulators.raw_client import RawBot
 
 TOKEN = "42:TEST"
@@ -37,6 +38,7 @@ async def emulator() -> AsyncIterator[TelegramEmulator]:
     await made.start()
     yield made
     await made.stop()
+    assert malformed_results(made) == []
 
 
 @pytest.fixture

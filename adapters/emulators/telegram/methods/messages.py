@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from adapters.emulators.telegram.call import Call
+from adapters.emulators.telegram.call import Call, to_integer
 from adapters.emulators.telegram.entities import FormattedText
 from adapters.emulators.telegram.errors import bad_request
 from adapters.emulators.telegram.keyboard import check_limits
@@ -70,7 +70,7 @@ def caption_content(platform: Platform, caption: FormattedText) -> JsonObject:
 def _known(platform: Platform, text: FormattedText) -> list[Any]:
     """Mentions of people whom the bot does not know stay plain text."""
     users = platform.world.users
-    return [one for one in text.entities if one.type != "text_mention" or int(one.argument or 0) in users]
+    return [one for one in text.entities if one.type != "text_mention" or to_integer(one.argument) in users]
 
 
 def send(
