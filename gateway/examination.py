@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import aiohttp
-from adapters.registry import factory_of
 
-from adapters.contract import Adapter, Environment
+from adapters.contract import Adapter, Diagnosis, Environment
 from adapters.errors import AdapterError, BadCredentials
+from adapters.registry import factory_of
 from gateway.config import Config
 from gateway.doctor import examine, examine_database, read_configuration, verdict
 from gateway.exits import ExitCode
@@ -29,31 +29,6 @@ SKEW_ERROR_SECONDS = 240.0
 """Slack refuses, and we refuse, what is signed more than 300 s away from the own clock."""
 
 PLATFORM_SECONDS = 20.0
-
-
-@runtime_checkable
-class Diagnosis(Protocol):
-    """What an adapter found out about its account; `level` is `error`, `warning` or `note`."""
-
-    @property
-    def id(self) -> str:
-        """Stable, `platform.what`."""
-        ...
-
-    @property
-    def level(self) -> str:
-        """How bad it is."""
-        ...
-
-    @property
-    def message(self) -> str:
-        """What is missing."""
-        ...
-
-    @property
-    def remedy(self) -> str:
-        """Where to repair it."""
-        ...
 
 
 @runtime_checkable
@@ -163,4 +138,4 @@ def skew(platform: str, ours: float, date: str | None) -> tuple[Finding, ...]:
     return (Finding(id="clock.skew", level=level, message=message, remedy="switch time synchronisation on"),)
 
 
-__all__ = ["Diagnosing", "Diagnosis", "examine_all", "examine_platform", "sandbox", "skew"]
+__all__ = ["Diagnosing", "examine_all", "examine_platform", "sandbox", "skew"]
