@@ -5,6 +5,7 @@ RuntimeFailure
 │   ├── UnknownRoute          a model route that is not registered
 │   └── NoModelRoute          a saved session without a model route
 ├── AgentStopped              the agent has ended; nothing was acknowledged
+├── TurnStuck                 a turn made no progress; its session was taken from its agent
 ├── CheckpointError           the store refused, or may not have kept, a save
 │   ├── StaleCheckpoint       another writer won; nothing of the save stays
 │   ├── CommitUnknown         the commit failed in a way that may have kept it: re-read
@@ -54,6 +55,10 @@ class AgentStopped(RuntimeFailure):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class TurnStuck(RuntimeFailure):
+    """A turn made no progress for too long. Its agent was given up; a successor recovers the session."""
 
 
 class CheckpointError(RuntimeFailure):

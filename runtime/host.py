@@ -7,17 +7,21 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from runtime.clock import Clock, SystemClock
 from runtime.config import AgentConfig
-from runtime.errors import AgentStopped, ConfigurationError
+from runtime.errors import AgentStopped, ConfigurationError, TurnStuck
+from runtime.protocol.approvals import Grant
 from runtime.protocol.checkpoint import Checkpoint, Receipt
 from runtime.protocol.events import Event
 from runtime.protocol.ops import Op
 from runtime.protocol.session import QueuedMessage
 from runtime.session.agent import Agent, create_agent
 from runtime.store.base import CheckpointStore
+
+if TYPE_CHECKING:  # it brings the database driver along
+    from runtime.store.retention import JournalLimits
 
 log = logging.getLogger("pilothouse.runtime.host")
 
@@ -31,11 +35,17 @@ REOPEN_CAP_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How many sessions are kept open, and for how long one without work is."""
+    """How many sessions are kept open, for how long one without work is, and what a journal may hold (None: all).
+
+    Every `renew_seconds` ownership is renewed, idle sessions are closed and stuck ones are freed; every `prune_seconds`
+    what is past its time is removed.
+    """
 
     open_sessions: int = 256
     idle_seconds: float = 300.0
     renew_seconds: float = 10.0
+    prune_seconds: float = 3600.0
+    journal: JournalLimits | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +66,7 @@ class SessionStatus:
 class _Open:
     agent: Agent
     used_at_ms: int
+    opened_at_ms: int
 
 
 class Runtime:
@@ -73,6 +84,8 @@ class Runtime:
         self._listeners: list[Listener] = []
         self._live: list[LiveListener] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._failures: dict[str, int] = {}
+        self._pruned_at_ms = self._clock.now_ms()
         self._closed = False
 
     async def start(self) -> None:
@@ -87,7 +100,7 @@ class Runtime:
                 log.error("session %s cannot be opened: %s", session_id, error)
             except Exception:
                 log.exception("session %s could not be opened; it is tried again", session_id)
-                self._spawn(self._reopen(session_id), f"reopen {session_id}")
+                self._spawn(self._reopen(session_id, REOPEN_FIRST_SECONDS), f"reopen {session_id}")
 
     async def open(self, session_id: str) -> Agent:
         """The running agent of a session; opened if it is not."""
@@ -111,7 +124,8 @@ class Runtime:
             if inspect.isawaitable(config):
                 config = await config
             agent = await create_agent(config, on_commit=self._committed, on_live=self._showed)
-            self._open[session_id] = _Open(agent, self._clock.now_ms())
+            now = self._clock.now_ms()
+            self._open[session_id] = _Open(agent, used_at_ms=now, opened_at_ms=now)
             self._spawn(self._watch(agent), f"watch {session_id}")
             return agent
         finally:
@@ -164,6 +178,29 @@ class Runtime:
         """How far `consumer` has read the journal of the session."""
         return await self._store.cursor(consumer, session_id)
 
+    async def sessions_beyond_cursor(self, consumer: str) -> tuple[str, ...]:
+        """Sessions with events that `consumer` has not had: what a reader asks for once, when it starts."""
+        return await self._store.sessions_beyond_cursor(consumer)
+
+    async def grants(self, session_id: str) -> tuple[Grant, ...]:
+        """Every stored "allow for this session" that still holds. `ops.RevokeGrant` withdraws one."""
+        now = self._clock.now_ms()
+        return tuple(grant for grant in await self._store.grants(session_id) if grant.expires_at_ms > now)
+
+    async def fork(self, session_id: str, new_session_id: str) -> Checkpoint:
+        """A copy of the session's conversation under a new id; nothing that waits comes along.
+
+        CheckpointError where the source is missing or runs a turn, or the new id is taken.
+        """
+        return await self._store.fork(session_id, new_session_id)
+
+    async def delete(self, session_id: str) -> None:
+        """End the session and remove everything that hangs on it, but for its receipts. A missing one is no error."""
+        found = self._open.pop(session_id, None)
+        if found is not None:
+            await found.agent.aclose()
+        await self._store.delete(session_id)
+
     def on_commit(self, listener: Listener) -> Callable[[], None]:
         """Call `listener(session id, newest journal sequence)` after each commit that stored events."""
         self._listeners.append(listener)
@@ -215,11 +252,19 @@ class Runtime:
         current = self._open.get(agent.session_id)
         if current is not None and current.agent is agent:
             del self._open[agent.session_id]
-        if agent.failure is not None and not self._closed:
-            await self._reopen(agent.session_id)
+        if agent.failure is None:
+            self._failures.pop(agent.session_id, None)
+        elif not self._closed:
+            await self._reopen(agent.session_id, self._delay_after_failure(agent.session_id, current))
 
-    async def _reopen(self, session_id: str) -> None:
-        delay = REOPEN_FIRST_SECONDS
+    def _delay_after_failure(self, session_id: str, found: _Open | None) -> float:
+        """One that fails again soon after it was opened waits twice as long."""
+        lasted_ms = self._clock.now_ms() - found.opened_at_ms if found is not None else 0
+        before = self._failures.get(session_id, 0) if lasted_ms < REOPEN_CAP_SECONDS * 1000 else 0
+        self._failures[session_id] = before + 1
+        return min(REOPEN_CAP_SECONDS, REOPEN_FIRST_SECONDS * 2 ** min(before, 10))
+
+    async def _reopen(self, session_id: str, delay: float) -> None:
         while not self._closed:
             await self._clock.sleep(delay)
             delay = min(2 * delay, REOPEN_CAP_SECONDS)
@@ -237,14 +282,38 @@ class Runtime:
                 log.exception("session %s could not be opened; it is tried again in %.0f s", session_id, delay)
 
     async def _keep_house(self) -> None:
-        """Renew our ownership, and close sessions that had nothing to do for a while."""
+        """Renew our ownership, close sessions that had nothing to do for a while, free those that are stuck."""
         while not self._closed:
             await self._clock.sleep(self._limits.renew_seconds)
-            try:
-                await self._store.renew_ownership()
-            except Exception:
-                log.exception("our ownership could not be renewed")
-            await self._evict()
+            for chore in (self._store.renew_ownership, self._evict, self._free_stuck, self._prune):
+                try:
+                    await chore()
+                except Exception:
+                    log.exception("%s failed; it is tried again", chore.__name__.strip("_"))
+
+    async def _free_stuck(self) -> None:
+        """Take a session whose turn makes no progress from its agent; its successor recovers it, and its queue goes on.
+
+        The successor's claim is a new generation, so whatever the old agent may still try to store is refused.
+        """
+        now = self._clock.now_ms()
+        for session_id, each in list(self._open.items()):
+            agent = each.agent
+            if agent.without_progress_ms(now) < agent.stuck_after_ms:
+                continue
+            log.error("session %s made no progress for %d s; it is taken over", session_id, agent.stuck_after_ms / 1000)
+            del self._open[session_id]
+            agent.abandon(TurnStuck(f"no progress for {agent.stuck_after_ms / 1000:g} s"))
+            await self.open(session_id)
+
+    async def _prune(self) -> None:
+        now = self._clock.now_ms()
+        if now - self._pruned_at_ms < self._limits.prune_seconds * 1000:
+            return
+        self._pruned_at_ms = now
+        await self._store.prune(now)
+        if self._limits.journal is not None:
+            await self._store.prune_journal(self._limits.journal, now)
 
     async def _evict(self) -> None:
         now, patience = self._clock.now_ms(), self._limits.idle_seconds * 1000

@@ -99,6 +99,7 @@ class _ToolRun:
 
     task: asyncio.Task[ToolResult]
     context: ToolContext
+    name: str
 
 
 @dataclass(slots=True, eq=False)
@@ -178,6 +179,7 @@ class Agent:
         self._rules = Rules(skip_tools_on_steer=config.skip_tools_on_steer, parallel=self._gate.parallel)
         self._grants: tuple[Grant, ...] = ()
         self._mailbox: deque[_Asked] = deque()
+        self._taking: list[_Asked] = []
         self._wake = asyncio.Event()
         self._at_rest = asyncio.Event()
         self._asking = asyncio.Event()
@@ -302,6 +304,31 @@ class Agent:
                 await asyncio.shield(self._loop)
         else:
             await self._wind_up()
+
+    def abandon(self, reason: Exception) -> None:
+        """Give the session up at once, waiting for nothing: for one whose loop or effect hangs.
+
+        What is on disk stays. The caller opens a successor, whose claim fences whatever this agent may still try.
+        """
+        self.failure = reason
+        self._closing = True
+        for task in (*self._effects(), *([self._loop] if self._loop else [])):
+            task.cancel()
+        self._tell_askers(AgentStopped(self._why_ended()))
+        self._end_streams()
+
+    def without_progress_ms(self, now_ms: int) -> int:
+        """How long the running turn has been stuck; 0 while it is not, waits for a person or for its next attempt."""
+        if self._checkpoint.idle or self._asking.is_set() or self._not_before_ms is not None or self.ended:
+            return 0
+        # A tool with a time limit of its own is not stuck while it may still run.
+        longest = max((self._gate.timeout_of(run.name) for run in self._tools.values()), default=0.0)
+        return max(0, now_ms - self._progress_ms - int(longest * 1000))
+
+    @property
+    def stuck_after_ms(self) -> int:
+        """How long a turn may be without progress."""
+        return int(self._config.stuck_seconds * 1000)
 
     def _why_ended(self) -> str:
         if self.failure is None:
@@ -430,16 +457,22 @@ class Agent:
         await self._end_effects()
         # Where even the disk could not say whether the save was kept, nobody is told that it was not.
         certain = self.failure is not None and not isinstance(self.failure, CommitUnknown)
-        why = (LostOnTheWay if certain else AgentStopped)(self._why_ended())
-        while self._mailbox:
-            asked = self._mailbox.popleft()
-            if not asked.receipt.done():
-                asked.receipt.set_exception(why)
-                asked.receipt.exception()  # a caller that has gone away is not an error of ours
+        self._tell_askers((LostOnTheWay if certain else AgentStopped)(self._why_ended()))
         with contextlib.suppress(Exception):  # the agent ends whatever a hook or the store says
             await self._hooks.run("session_end", self._hook_context(), reverse=True)
         with contextlib.suppress(Exception):
             await self._store.release(self._lease)
+        self._end_streams()
+
+    def _tell_askers(self, why: AgentStopped) -> None:
+        for asked in (*self._taking, *self._mailbox):
+            if not asked.receipt.done():
+                asked.receipt.set_exception(why)
+                asked.receipt.exception()  # a caller that has gone away is not an error of ours
+        self._taking.clear()
+        self._mailbox.clear()
+
+    def _end_streams(self) -> None:
         self._ended.set()
         self._at_rest.set()
         self._feed.end()
@@ -503,6 +536,7 @@ class Agent:
         except Exception as error:  # noqa: BLE001 - whatever it was, the disk says whether the save was kept
             first_event = await self._adopt(save_id, draft, error)
         self._checkpoint = checkpoint
+        self._progress_ms = self._clock.now_ms()
         if draft.grants:
             self._grants = (*self._grants, *draft.grants)
         return first_event
@@ -521,18 +555,14 @@ class Agent:
 
     async def _take_ops(self) -> None:
         """Take in what has arrived until now, stops first; what arrives meanwhile waits for the next round."""
-        arrived = [self._mailbox.popleft() for _ in range(len(self._mailbox))]
-        arrived.sort(key=lambda asked: not isinstance(asked.op, ops.Interrupt))
-        for position, asked in enumerate(arrived):
-            if asked.receipt.cancelled():
-                continue
-            try:
-                receipt = await self._take_op(asked)
-            except Exception:
-                self._mailbox.extendleft(reversed(arrived[position:]))  # they are told when the agent ends
-                raise
+        self._taking = sorted(self._mailbox, key=lambda asked: not isinstance(asked.op, ops.Interrupt))
+        self._mailbox.clear()
+        while self._taking:
+            asked = self._taking[0]  # it stays there until it is done: who asked is told if the agent ends meanwhile
+            receipt = await self._take_op(asked)
             if receipt is not None and not asked.receipt.done():
                 asked.receipt.set_result(receipt)
+            self._taking.remove(asked)
 
     async def _take_op(self, asked: _Asked) -> Receipt | None:
         """Do what was asked; None if its receipt is given later."""
@@ -784,8 +814,7 @@ class Agent:
         if receipt.status != "accepted" or receipt.disposition != "steer":
             return
         for run in self._tools.values():
-            call = next((t.call for t in self._checkpoint.pending_tools if t.call.call_id == run.context.call_id), None)
-            if call is not None and call.name in self._gate.cancelled_by_input:
+            if run.name in self._gate.cancelled_by_input:
                 run.context.cancel.set()
                 run.task.cancel()
 
@@ -1001,6 +1030,7 @@ class Agent:
         def on_delta(delta: Delta) -> None:
             if self._model is not None:
                 self._model.text.append(delta.text)
+            self._progress_ms = self._clock.now_ms()
             self._show([events.AssistantDelta(turn_id=turn_id, model_step_id=step_id, text=delta.text)])
 
         self._config.faults.reach("model.call.before")
@@ -1315,7 +1345,7 @@ class Agent:
         context = self._tool_context(call, ticket.idempotency_key)
         task = asyncio.create_task(self._invoke(ticket, context), name=f"tool {call.name}")
         task.add_done_callback(lambda _: self._wake.set())
-        self._tools[ticket.call_id] = _ToolRun(task, context)
+        self._tools[ticket.call_id] = _ToolRun(task, context, call.name)
 
     async def _invoke(self, ticket: Ticket, context: ToolContext) -> ToolResult:
         self._config.faults.reach("tool.run.before")
@@ -1330,7 +1360,7 @@ class Agent:
             del self._tools[call_id]
             if "result" not in labels:
                 labels.append("result")
-            result = _result_of(run, draft)
+            result = _result_of(run)
             transitions.finish_tool(draft, result)
             if self._hooks.any("post_tool_use"):
                 for outcome in await self._hooks.run(
@@ -1405,21 +1435,20 @@ class Agent:
 
     async def _end_effects(self) -> None:
         """Cancel what is in flight and wait, for a bounded time, until it has ended."""
-        tasks: list[asyncio.Task[ModelReply] | asyncio.Task[ToolResult] | asyncio.Task[tuple[str, Usage]]] = []
-        if self._model is not None:
-            tasks.append(self._model.task)
-        if self._compaction is not None:
-            tasks.append(self._compaction.task)
-            self._compaction = None
+        running = [task for task in self._effects() if not task.done()]
         for run in self._tools.values():
             run.context.cancel.set()
-            tasks.append(run.task)
-        running = [task for task in tasks if not task.done()]
         for task in running:
             task.cancel()
         if running:
             await asyncio.wait(running, timeout=GRACE_SECONDS)
-        self._model = None
+        self._model = self._compaction = None
+
+    def _effects(self) -> list[asyncio.Task[Any]]:
+        """What is in flight."""
+        model = [self._model.task] if self._model is not None else []
+        summary = [self._compaction.task] if self._compaction is not None else []
+        return [*model, *summary, *(run.task for run in self._tools.values())]
 
     # -------------------------------------------------------------------------------------------- hooks
 
@@ -1454,13 +1483,12 @@ def _with_unique_ids(parts: tuple[AssistantPart, ...]) -> tuple[AssistantPart, .
     return tuple(result)
 
 
-def _result_of(run: _ToolRun, draft: Draft) -> ToolResult:
+def _result_of(run: _ToolRun) -> ToolResult:
     if not run.task.cancelled():
         return run.task.result()
-    name = next(t.call.name for t in draft.checkpoint.pending_tools if t.call.call_id == run.context.call_id)
     return ToolResult(
         call_id=run.context.call_id,
-        name=name,
+        name=run.name,
         output="stopped because of new instructions",
         is_error=True,
         outcome="interrupted",

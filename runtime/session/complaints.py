@@ -45,6 +45,8 @@ def _words(error: BaseException) -> tuple[ErrorKind, str]:
             return "sandbox", "The sandbox refused."
         case errors.ToolError():
             return "tool", "A tool failed."
+        case errors.TurnStuck():
+            return "stopped", "The turn made no progress and was taken over."
         case errors.AgentStopped():
             return "stopped", "The session has ended."
         case OSError():

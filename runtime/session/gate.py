@@ -90,6 +90,11 @@ class Gate:
         tool = self._tools.get(call.name)
         return tool.replay if tool is not None else "unsafe"
 
+    def timeout_of(self, name: str) -> float:
+        """The time limit of a tool in seconds; 0 where it has none."""
+        tool = self._tools.get(name)
+        return (tool.timeout_seconds if tool is not None else None) or 0.0
+
     def high_risk(self, calls: Iterable[ToolCall]) -> bool:
         """Whether one of the calls must never be allowed for a whole session."""
         return any(call.name not in self._tools or self._tools[call.name].high_risk for call in calls)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from runtime.errors import CheckpointError
 from runtime.protocol.approvals import Grant, PendingApproval
 from runtime.protocol.checkpoint import Checkpoint, ExecutionRecord, Receipt
 from runtime.protocol.context import ContextDelta, JsonValue
 from runtime.protocol.events import Event, EventMsg
+
+if TYPE_CHECKING:  # it brings the database driver along
+    from runtime.store.retention import JournalLimits
 
 
 class DuplicateReceipt(CheckpointError):
@@ -145,6 +148,18 @@ class CheckpointStore(Protocol):
 
     async def cursor(self, consumer: str, session_id: str) -> int:
         """How far `consumer` has read the journal of the session; 0 if it never did."""
+        ...
+
+    async def sessions_beyond_cursor(self, consumer: str) -> tuple[str, ...]:
+        """Sessions with events that the consumer has not had."""
+        ...
+
+    async def prune(self, now_ms: int) -> None:
+        """Remove what is past its time: receipts, ended grants, owners that are gone."""
+        ...
+
+    async def prune_journal(self, limits: JournalLimits, now_ms: int) -> int:
+        """Remove the oldest events beyond the limits, but for what a consumer, a turn or an approval still needs."""
         ...
 
     async def renew_ownership(self) -> None:
