@@ -317,9 +317,10 @@ class Runtime:
 
     async def _evict(self) -> None:
         now, patience = self._clock.now_ms(), self._limits.idle_seconds * 1000
-        oldest_first = sorted(self._open.items(), key=lambda item: item[1].used_at_ms)
-        surplus = len(oldest_first) - self._limits.open_sessions
-        for position, (session_id, each) in enumerate(oldest_first):
+        surplus = len(self._open) - self._limits.open_sessions
+        resting = [(session_id, each) for session_id, each in self._open.items() if each.agent.resting]
+        resting.sort(key=lambda item: item[1].used_at_ms)
+        for position, (session_id, each) in enumerate(resting):
             if each.agent.resting and (position < surplus or now - each.used_at_ms >= patience):
                 self._open.pop(session_id, None)
                 await each.agent.aclose()
