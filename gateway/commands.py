@@ -65,12 +65,16 @@ Act: TypeAlias = "Callable[[Commands, Item, str, StoredRoute], Awaitable[Settled
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """`usage` is what /help shows; '' keeps the command out of it. `act` is None where `step` settles everything."""
+    """`usage` is what /help shows; '' keeps the command out of it. `act` is None where `step` settles everything.
+
+    `slow`: it takes as long as a model does, so nothing in its place waits for it.
+    """
 
     right: Right
     usage: str
     step: Step
     act: Act | None = None
+    slow: bool = False
 
 
 class Commands:
@@ -360,6 +364,21 @@ class Commands:
             return refused(self._desk, item, receipt.reason or "")
         return self._says(item, "model", say("model.set", route=name))
 
+    async def compact(self, item: Item, rest: str) -> Routed | Settled:
+        """Summarise the conversation, so that it takes less of the model's window."""
+        session, checkpoint = await self._session(item)
+        if session is None or last_message(checkpoint) is None:
+            return self._says(item, "compact", say("status.no_session"), error=True)
+        return Routed(session_id=session.session_id)
+
+    async def summarise(self, item: Item, rest: str, route: StoredRoute) -> Settled:
+        """Ask for the summary; the answer comes once it is stored."""
+        assert route.session_id is not None
+        receipt = await self._desk.submit(route.session_id, ops.Compact(), route.submission_id)
+        if receipt.status == "rejected":
+            return refused(self._desk, item, receipt.reason or "")
+        return self._says(item, "compact", say("compact.done"))
+
     # ---------------------------------------------------------------------------------------- shared
 
     async def _session(self, item: Item) -> tuple[PlaceSession | None, Checkpoint | None]:
@@ -374,6 +393,13 @@ class Commands:
 
     def _not_allowed(self, item: Item, command: str) -> Settled:
         return self._says(item, "missing_right", say("command.not_allowed", command=command), error=True)
+
+
+def is_slow(inbound: Inbound) -> bool:
+    """Whether it is a command that takes as long as a model does."""
+    parsed = parse(inbound)
+    command = TABLE.get(parsed.name) if parsed is not None else None
+    return command is not None and command.slow
 
 
 def _parsed(item: Item) -> Parsed:
@@ -420,6 +446,7 @@ TABLE: Mapping[str, Command] = {
     ),
     "model": Command(right=Right.COMMAND, usage="/model [name]", step=Commands.model, act=Commands.set_model),
     "workspace": Command(right=Right.COMMAND, usage="/workspace [id]", step=Commands.workspace, act=Commands.end_old),
+    "compact": Command(right=Right.COMMAND, usage="/compact", step=Commands.compact, act=Commands.summarise, slow=True),
     "usage": Command(right=Right.COMMAND, usage="/usage", step=Commands.usage),
     "whoami": Command(right=Right.COMMAND, usage="/whoami", step=Commands.whoami),
 }

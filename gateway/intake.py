@@ -52,7 +52,7 @@ def chat_moved(place: Place, chat: str, now_ms: int) -> tuple[Statement, ...]:
 class Intake:
     """Takes one inbound; see `adapters.contract.Intake`.
 
-    `news` is called after each commit that brought work; `turn_away` with a stranger's press that is owed its refusal.
+    `news` is called after each commit that brought work; `turn_away` with a press that was not let in and what to say.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Intake:
         *,
         clock: Clock,
         news: Callable[[], None],
-        turn_away: Callable[[Inbound], None],
+        turn_away: Callable[[Inbound, str], None],
         claim: Claim | None = None,
         faults: Faults = NO_FAULTS,
     ) -> None:
@@ -132,6 +132,10 @@ class Intake:
             return await self._while_unclaimed(inbound, refusal, self._claim)
         if not _worth_noting(inbound, refusal):
             return None
+        if refusal.reason is Reason.MALFORMED and inbound.kind is InboundKind.PRESS and self._is_listed(refusal):
+            # A platform that cannot say any more where something old hangs; nothing can be bound to it.
+            self._turn_away(inbound, say("control.stale"))
+            return None
         now = self._clock.now_ms()
         last = self._refused.get(refusal.principal)
         if last is not None and now - last < QUIET_MS:
@@ -152,11 +156,14 @@ class Intake:
             await self._tell_refused(inbound, refusal, noted[0].rows[0][0], now)
         return None
 
+    def _is_listed(self, refusal: Refusal) -> bool:
+        return bool(self._access.policy.rights(refusal.principal, guest=True))
+
     async def _tell_refused(self, inbound: Inbound, refusal: Refusal, audit_id: int, now: int) -> None:
         if refusal.reason not in (Reason.NOT_LISTED, Reason.MISSING_RIGHT):
             return
         if inbound.kind is InboundKind.PRESS:
-            self._turn_away(inbound)
+            self._turn_away(inbound, say("refused.stranger"))
         elif inbound.kind in LOUD and inbound.chat_kind == "private":
             await self._say(inbound.place, f"au:{audit_id}", say("refused.stranger"), now)
 

@@ -19,7 +19,7 @@ from adapters.errors import AdapterError
 from gateway.access import Refusal, authorize
 from gateway.acts import retire
 from gateway.budget import Priority
-from gateway.commands import Commands, parse
+from gateway.commands import Commands, is_slow, parse
 from gateway.controls import Controls
 from gateway.corrections import Corrections, NativeStop
 from gateway.gathering import Next, deadline_ms, next_part
@@ -119,7 +119,7 @@ class Router:
         self._held = 0
         self._lanes: dict[Place, _Lane] = {}
         self._answers: dict[int, OneAnswer] = {}
-        self._turned_away: deque[Inbound] = deque(maxlen=100)
+        self._turned_away: deque[tuple[Inbound, str]] = deque(maxlen=100)
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._started_at_ms = 0
 
@@ -127,9 +127,9 @@ class Router:
         """There may be new rows."""
         self._news.set()
 
-    def turn_away(self, press: Inbound) -> None:
-        """Refuse a stranger's press. Nobody is promised that refusal: it is not kept."""
-        self._turned_away.append(press)
+    def turn_away(self, press: Inbound, text: str) -> None:
+        """Answer a press that was not let in. Nobody is promised that answer: it is not kept."""
+        self._turned_away.append((press, text))
         self._news.set()
 
     @property
@@ -145,8 +145,8 @@ class Router:
             while True:
                 self._news.clear()
                 while self._turned_away:
-                    answer = OneAnswer(self._desk, self._turned_away.popleft(), 0)
-                    group.create_task(answer.give(Text(text=say("refused.stranger"), alert=True)))
+                    press, text = self._turned_away.popleft()
+                    group.create_task(OneAnswer(self._desk, press, 0).give(Text(text=text, alert=True)))
                 if await self._take(group):
                     await self._news.wait()
 
@@ -183,9 +183,12 @@ class Router:
     async def _work(self, key: Place, lane: _Lane, group: asyncio.TaskGroup) -> None:
         while lane.rows:
             gathered = await self._gather(lane)
-            if gathered[0].leader is None:  # a part is handled with the row that leads
+            if is_slow(gathered[0].inbound):
+                group.create_task(self._handle(gathered, group), name=f"row {gathered[0].id}")
+            elif gathered[0].leader is None:  # a part is handled with the row that leads
                 await self._handle(gathered, group)
-            self._let_go(gathered)
+            else:
+                self._let_go(gathered)
         del self._lanes[key]
 
     def _let_go(self, done: Sequence[InboundRow]) -> None:
@@ -217,25 +220,27 @@ class Router:
     # ---------------------------------------------------------------------------------------- handling
 
     async def _handle(self, gathered: list[InboundRow], group: asyncio.TaskGroup) -> None:
-        """Try until it is done."""
+        """Try until it is done, then let go of it."""
+        taken = gathered
         answer = self._answers.get(gathered[0].id)
         failures = faults = 0
         while True:
             try:
                 known = await self._as_stored(gathered, again=failures > 0)
                 if known is None:
-                    return
+                    break
                 gathered = known
                 async with self._slots:
                     await self._once(gathered, answer, group, hopeless=faults >= GIVE_UP_AFTER)
-                return
+                break
             except Exception as error:  # noqa: BLE001 - whatever it is, the row stays and is tried again
                 failures += 1
                 faults += not isinstance(error, RuntimeFailure | OSError)
                 _complain(error, gathered[0].id, failures)
                 if failures == SAY_SO_AFTER:
                     await self._say_so(gathered, error)
-            await self._desk.clock.sleep(min(FIRST_PAUSE_SECONDS * 2 ** min(failures - 1, 10), LAST_PAUSE_SECONDS))
+            await self._desk.clock.sleep(_pause_seconds(failures))
+        self._let_go(taken)
 
     async def _as_stored(self, gathered: list[InboundRow], *, again: bool) -> list[InboundRow] | None:
         """The rows as they are now, since a commit that reported a failure may have been kept. None: they are done."""
@@ -365,7 +370,7 @@ class Router:
             except RuntimeFailure as error:
                 failures += 1
                 log.warning("a retiring session could not be ended, trying again: %s", error)
-            await self._desk.clock.sleep(min(FIRST_PAUSE_SECONDS * 2 ** min(failures - 1, 10), LAST_PAUSE_SECONDS))
+            await self._desk.clock.sleep(_pause_seconds(failures))
 
     async def _retire(self, session: PlaceSession) -> None:
         ended = await retire(
@@ -376,6 +381,11 @@ class Router:
 
 
 _SPOKEN = frozenset({InboundKind.MESSAGE, InboundKind.COMMAND})
+
+
+def _pause_seconds(failures: int) -> float:
+    """The growing pause after so many failures in a row: 0.5, 1, 2, … 60 s."""
+    return min(FIRST_PAUSE_SECONDS * 2 ** min(failures - 1, 10), LAST_PAUSE_SECONDS)
 
 
 def _complain(error: Exception, inbound_id: int, failures: int) -> None:

@@ -139,6 +139,7 @@ class FakeSessions:
         self.executed: list[tuple[str, Resolution]] = []
         self.failures: list[Exception] = []
         self.hold: asyncio.Event | None = None
+        self.waiting = 0
         self.stored_grants: dict[str, list[Grant]] = {}
 
     # -- as the gateway sees them
@@ -146,6 +147,7 @@ class FakeSessions:
     async def submit(self, session_id: str, op: ops.Op, submission_id: str | None = None) -> Receipt:
         """Do it at once, unless a failure was asked for."""
         if self.hold is not None:
+            self.waiting += 1
             await self.hold.wait()
         if self.failures:
             raise self.failures.pop(0)

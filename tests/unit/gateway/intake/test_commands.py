@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
@@ -330,3 +331,26 @@ async def test_redelivered_command_does_nothing(tmp_path: Path) -> None:
         await s.settled()
         assert await s.bound() == bound
         assert len(await s.outcomes()) == 2
+
+
+async def test_compact_holds_up_nothing(tmp_path: Path) -> None:
+    """/compact takes as long as a model does; a stop that is sent meanwhile does not wait for it."""
+    async with stage(tmp_path) as s:
+        await s.say("/compact")
+        await s.say("one")
+        s.sessions.hold = asyncio.Event()
+        await s.intake(s.message("/compact"))
+        await s.until(lambda: s.sessions.waiting)
+        hold, s.sessions.hold = s.sessions.hold, None
+        await s.intake(s.message("/stop"))
+        await s.until(lambda: s.router.held == 1)
+        while "Stopping…" not in await s.told():
+            await asyncio.sleep(0)
+        hold.set()
+        await s.settled()
+        assert await ops_of(s, ops.Compact) == [ops.Compact()]
+        assert await s.told() == [
+            "No conversation has begun here yet.",
+            "Stopping…",
+            "The conversation so far is summarised.",
+        ]

@@ -222,3 +222,15 @@ async def test_strangers_cannot_fill_the_disk(tmp_path: Path) -> None:
         await flood(s, 20)
         assert len(await s.audit()) == 20
         assert len(await s.planned()) == 20
+
+
+async def test_press_without_a_place_is_answered(tmp_path: Path) -> None:
+    """A press that the platform cannot place any more is told so if its sender is one of ours, and does nothing."""
+    async with stage(tmp_path) as s:
+        card = await s.card()
+        nowhere = replace(ANN_PRIVATE, chat="")
+        await s.intake(s.press_on(card, Letter.APPROVE, nowhere, None, person()))
+        await s.intake(s.press_on(card, Letter.APPROVE, nowhere, None, person(EVE, "Eve")))
+        await s.until(lambda: s.adapter.acknowledged)
+        assert s.adapter.answers() == [Text(text="This control is no longer in use.", alert=True)]
+        assert await s.outcomes() == []
