@@ -21,7 +21,7 @@ from runtime.protocol.context import Context, ContextDelta, JsonValue
 from runtime.protocol.events import Event, EventMsg
 from runtime.store import codec, files, loading, ownership, queries, retention, saving, schema
 from runtime.store.base import EventPage, ExecutionPage, Head, Lease, Saved, SessionSummary
-from runtime.store.failures import translate
+from runtime.store.failures import failure, kind_of, translate
 from runtime.store.opening import open_reader, open_writer
 from runtime.store.ownership import LEASE_MS, Owner, Process
 from runtime.store.retention import JournalLimits
@@ -220,10 +220,8 @@ class SqliteStore:
             return Saved(first_event=head.event_sequence - len(request.events) + 1, save_id=request.save_id)
         if head is not None and head.sequence >= request.checkpoint.sequence:
             raise saving.stale(request.checkpoint, f"save {head.sequence} of another writer is stored") from unknown
-        raise CheckpointError(
-            f"session {request.checkpoint.session_id!r}: save {request.checkpoint.sequence} was lost: "
-            "its commit failed, and nothing of it is stored"
-        ) from unknown
+        cause = unknown.__cause__ or unknown
+        raise failure(kind_of(cause)) from unknown
 
     async def _read_known(self, session_id: str) -> saving.Known | None:
         return await self.database.snapshot(lambda _: loading.read_known(session_id))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.errors import CheckpointError, CommitUnknown, InvalidCheckpoint, StaleCheckpoint
+from runtime.errors import CommitUnknown, InvalidCheckpoint, StaleCheckpoint
 from runtime.protocol import Checkpoint, Context, ContextDelta, events
 from runtime.store import sqlite as sqlite_module
 from runtime.store.failures import StoreFailure
@@ -202,18 +202,20 @@ async def test_a_commit_in_doubt_that_was_kept_is_adopted(store: SqliteStore, fa
 
 
 async def test_a_commit_in_doubt_that_was_lost_is_an_error(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is not found under its save id was lost, and may be saved again."""
+    """What is not found under its save id was lost, for the reason that the disk gave, and may be saved again."""
     checkpoint = full_checkpoint()
     await store.save(checkpoint)
     real = store._writer.write
 
     async def lost(unit: object) -> None:
-        raise CommitUnknown("x")
+        cause = sqlite3.OperationalError("disk I/O error")
+        cause.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+        raise CommitUnknown("x") from cause
 
     monkeypatch.setattr(store._writer, "write", lost)
-    with pytest.raises(CheckpointError, match="was lost") as raised:
+    with pytest.raises(StoreFailure, match="nothing was written") as raised:
         await store.save(following(checkpoint))
-    assert not isinstance(raised.value, CommitUnknown | StaleCheckpoint)
+    assert raised.value.kind == "io"
     monkeypatch.setattr(store._writer, "write", real)
     await store.save(following(checkpoint))
 
