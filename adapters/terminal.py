@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import sys
 import unicodedata
@@ -88,7 +89,7 @@ class TerminalAdapter:
         self._lines = lines
         self._out = out
         self._messages = 0
-        self._controls: list[Control] = []
+        self._buttons: list[tuple[MessageRef, Control]] = []
         self._form: Form | None = None
         self._task: asyncio.Task[None] | None = None
         self._health = Health(state="stopped")
@@ -151,9 +152,9 @@ class TerminalAdapter:
                 return
 
     def _inbound(self, line: str) -> Inbound:
-        if (number := re.fullmatch(r"!(\d+)", line)) and 1 <= int(number[1]) <= len(self._controls):
-            token = self._controls[int(number[1]) - 1].token
-            return self._said(InboundKind.PRESS, token=token, handle=self._key)
+        if (number := re.fullmatch(r"!(\d{1,9})", line)) and 1 <= int(number[1]) <= len(self._buttons):
+            ref, control = self._buttons[int(number[1]) - 1]
+            return self._said(InboundKind.PRESS, ref, token=control.token, handle=f"{self._read}")
         if self._form is not None and not line.startswith("/"):
             form, self._form = self._form, None
             return self._said(InboundKind.FORM, text=line, token=form.token, fields={"reason": line})
@@ -162,9 +163,9 @@ class TerminalAdapter:
             return self._said(InboundKind.COMMAND, text=line, command=command[1], arguments=arguments)
         return self._said(InboundKind.MESSAGE, text=line)
 
-    def _said(self, kind: InboundKind, **more: Any) -> Inbound:
+    def _said(self, kind: InboundKind, ref: MessageRef | None = None, **more: Any) -> Inbound:
         key = f"line:{self._key}:{self._read}"
-        ref = None if kind is InboundKind.PRESS else self._ref(f"in{self._read}")
+        ref = ref or self._ref(f"in{self._read}")
         sender = Sender(kind=SenderKind.PERSON, id=PERSON, name=PERSON)
         place = Place(platform=self.platform, account=self.account, chat=CHAT)
         now = self._environment.now_ms()
@@ -180,9 +181,10 @@ class TerminalAdapter:
         if not text:
             return Sent()
         self._messages += 1
-        controls = () if isinstance(view, Verbatim | Document | Private) else getattr(view, "controls", ())
-        self._write("\n".join([text, *(self._button(control) for control in controls)]))
-        return Sent(refs=(self._ref(str(self._messages)),))
+        ref = self._ref(str(self._messages))
+        controls = view.controls if isinstance(view, Answer | Notice | TurnCard | ApprovalCard) else ()
+        self._write("\n".join([text, *(self._button(ref, control) for control in controls)]))
+        return Sent(refs=(ref,))
 
     async def edit(self, ref: MessageRef, view: View) -> None:
         """Refused: what is written is written."""
@@ -212,9 +214,9 @@ class TerminalAdapter:
     def _ref(self, number: str) -> MessageRef:
         return MessageRef(platform=self.platform, account=self.account, chat=CHAT, id=number)
 
-    def _button(self, control: Control) -> str:
-        self._controls.append(control)
-        return f"  [!{len(self._controls)} {control.label}]"
+    def _button(self, ref: MessageRef, control: Control) -> str:
+        self._buttons.append((ref, control))
+        return f"  [!{len(self._buttons)} {control.label}]"
 
     def _write(self, text: str) -> None:
         self._out.write(f"{without_control(text)}\n\n")
@@ -263,16 +265,25 @@ def without_control(text: str) -> str:
 
 async def standard_input() -> AsyncIterator[str]:
     """Lines of standard input, until it ends."""
-    loop = asyncio.get_running_loop()
-    reader = asyncio.StreamReader()
-    try:
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    except ValueError:  # a plain file: reading it waits for nobody
-        for line in sys.stdin:
-            yield line
-        return
-    try:
-        while line := await reader.readline():
+    rest = b""
+    descriptor = sys.stdin.fileno()
+    while chunk := await _next_bytes(descriptor):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
             yield line.decode("utf-8", "replace")
+    yield rest.decode("utf-8", "replace")
+
+
+async def _next_bytes(descriptor: int) -> bytes:
+    """What can be read now, once there is something; nothing at the end. A plain file is always ready."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    try:
+        loop.add_reader(descriptor, ready.set_result, None)
+    except PermissionError:
+        return os.read(descriptor, 65536)
+    try:
+        await ready
     finally:
-        transport.close()
+        loop.remove_reader(descriptor)
+    return os.read(descriptor, 65536)

@@ -1,0 +1,135 @@
+"""Our platforms as worlds for the contract: an emulated Telegram, and a terminal made of a queue and a string."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import secrets
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+
+from adapters.contract import Adapter, Environment, Place
+from adapters.emulators.faults import FaultKind
+from adapters.emulators.telegram import TelegramEmulator
+from adapters.emulators.telegram.knobs import Knobs
+from adapters.telegram import create
+from adapters.terminal import TerminalAdapter
+from adapters.testing import Failure
+
+TOKEN = "900:TEST"
+ANN = 42
+
+
+async def hasty_sleep(seconds: float) -> None:
+    """Pauses after failures are over at once; those that wait for a silent connection are not."""
+    await asyncio.sleep(0.01 if seconds < 3 else seconds)
+
+
+ENVIRONMENT = Environment(
+    now_ms=lambda: time.time_ns() // 1_000_000, sleep=hasty_sleep, random_bytes=secrets.token_bytes
+)
+
+
+class TelegramWorld:
+    """Ann's private chat with the bot."""
+
+    def __init__(self, emulator: TelegramEmulator) -> None:
+        self.emulator = emulator
+        self.place = Place(platform="telegram", account="900", chat=str(ANN))
+
+    def adapter(self) -> Adapter:
+        settings = {"token": TOKEN, "api_base": self.emulator.url, "poll_seconds": 2}
+        return create(settings, ENVIRONMENT)
+
+    async def say(self, text: str) -> None:
+        await self.emulator.say(ANN, text)
+
+    async def press(self, token: str) -> None:
+        for message in reversed(self.emulator.messages(ANN)):
+            rows = message.get("reply_markup", {}).get("inline_keyboard", [])
+            if any(button.get("callback_data") == token for row in rows for button in row):
+                await self.emulator.press(ANN, message["message_id"], data=token)
+                return
+        raise AssertionError(f"nobody sees a button {token}")
+
+    async def shown(self) -> Sequence[str]:
+        return [await self._text(one) for one in self.emulator.messages(ANN) if one["from"]["id"] == 900]
+
+    async def _text(self, message: dict[str, Any]) -> str:
+        if "document" not in message:
+            return str(message["text"])
+        return await download(self.emulator.url, TOKEN, message["document"]["file_id"])
+
+    async def fail_next(self, failure: Failure) -> bool:
+        match failure:
+            case Failure.RATE_LIMITED:
+                self.emulator.fault("sendMessage", FaultKind.RATE_LIMIT, retry_after=7)
+            case Failure.GONE:
+                await self.emulator.block(ANN)
+            case Failure.UNKNOWN:
+                self.emulator.fault("sendMessage", FaultKind.DROP, applied=True)
+        return True
+
+
+async def download(url: str, token: str, file_id: str) -> str:
+    """A file as the server has it."""
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"{url}/bot{token}/getFile", params={"file_id": file_id}) as response:
+            path = (await response.json())["result"]["file_path"]
+        async with session.get(f"{url}/file/bot{token}/{path}") as response:
+            return await response.text()
+
+
+@asynccontextmanager
+async def telegram_world() -> AsyncGenerator[TelegramWorld]:
+    """An emulated Telegram that tolerates no broken rule."""
+    emulator = await TelegramEmulator(knobs=Knobs(repeated_poll_hold=0, repeated_poll_single=0)).start()
+    emulator.add_bot(TOKEN, username="PilotBot", first_name="Pilot")
+    emulator.add_user(ANN, "Ann", username="ann", started=True)
+    try:
+        yield TelegramWorld(emulator)
+        emulator.assert_clean()
+    finally:
+        await emulator.stop()
+
+
+class TerminalWorld:
+    """Somebody at a keyboard."""
+
+    def __init__(self) -> None:
+        self.place = Place(platform="terminal", account="local", chat="terminal")
+        self._typed: asyncio.Queue[str] = asyncio.Queue()
+        self._screen = io.StringIO()
+
+    def adapter(self) -> Adapter:
+        return TerminalAdapter(ENVIRONMENT, self._lines(), self._screen)
+
+    async def _lines(self) -> AsyncIterator[str]:
+        while True:
+            yield await self._typed.get()
+
+    async def say(self, text: str) -> None:
+        self._typed.put_nowait(text)
+
+    async def press(self, token: str) -> None:
+        label = {"y": "Approve", "n": "Deny"}[token[-1]]
+        buttons = re.findall(rf"\[!(\d+) {label}\]", self._screen.getvalue())
+        assert buttons, f"nobody sees a button {label}"
+        self._typed.put_nowait(f"!{buttons[-1]}")
+
+    async def shown(self) -> Sequence[str]:
+        return [self._screen.getvalue()]
+
+    async def fail_next(self, failure: Failure) -> bool:
+        return False
+
+
+@asynccontextmanager
+async def terminal_world() -> AsyncGenerator[TerminalWorld]:
+    """A terminal without a terminal."""
+    yield TerminalWorld()
