@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from runtime.clock import Clock
 from runtime.errors import SandboxError, ToolError
-from runtime.policy import ApprovalPolicy
+from runtime.policy import ApprovalPolicy, Rule
 from runtime.protocol.approvals import Action, Grant
 from runtime.protocol.context import JsonValue, Outcome, ToolCall, ToolResult
 from runtime.tools.base import Replay, Tool, ToolContext, ToolOutput, ToolSpec, Workspace
@@ -126,11 +126,7 @@ class Gate:
             return Refuse(text=f"blocked: this call could not be checked ({reference})")
 
     def _by_policy(self, tool: Tool, action: Action, grants: Sequence[Grant], now_ms: int) -> Verdict:
-        rule = self._policy.rule(tool.name)
-        if tool.approval == "never":
-            rule = "deny" if self._policy.tools.get(tool.name) == "deny" else "allow"
-        elif tool.approval == "always" and rule == "allow":
-            rule = "ask"
+        rule = self._rule(tool)
         if rule == "deny":
             return Refuse(text=f"blocked by policy: {tool.name} is not allowed here")
         if rule == "allow":
@@ -140,6 +136,12 @@ class Gate:
             grant.digest == digest and grant.revoked_at_ms is None and grant.expires_at_ms > now_ms for grant in grants
         )
         return Run(action=action) if granted and not tool.high_risk else Ask(action=action)
+
+    def _rule(self, tool: Tool) -> Rule:
+        rule = self._policy.rule(tool.name)
+        if tool.approval == "never":
+            return "deny" if self._policy.tools.get(tool.name) == "deny" else "allow"
+        return "ask" if tool.approval == "always" and rule == "allow" else rule
 
     async def action(self, name: str, arguments: Mapping[str, JsonValue], context: ToolContext) -> Action:
         """Everything that would run, as it is now; it may look at files, so it stays off the event loop."""
@@ -161,6 +163,8 @@ class Gate:
             return "digest_mismatch"
         if ticket.action.tool not in self._tools:
             return "tool is gone"
+        if self._rule(self._tools[ticket.action.tool]) == "deny":
+            return "blocked by policy"
         now = await self.action(ticket.action.tool, ticket.action.arguments, context)
         now = replace(now, turn_id=ticket.action.turn_id, requester=ticket.action.requester)
         if now.schema_hash != ticket.action.schema_hash:
