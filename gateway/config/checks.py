@@ -20,13 +20,22 @@ def contradictions(
 
 
 def obstacles(
-    config: Config, file: Path | None = None, lines: Mapping[KeyPath, int] | None = None
+    config: Config,
+    file: Path | None = None,
+    lines: Mapping[KeyPath, int] | None = None,
+    *,
+    platform_needed: bool = True,
 ) -> tuple[Problem, ...]:
     """What keeps a valid configuration from running: what is absent, not built, or missing on disk.
 
     Looks at the file system and changes nothing.
     """
-    found = (*_absences(config), *_unbuilt(config), *_missing_folders(config), *_missing_files(config))
+    found = (
+        *_absences(config, platform_needed=platform_needed),
+        *_unbuilt(config),
+        *_missing_folders(config),
+        *_missing_files(config),
+    )
     return _placed(found, file, lines)
 
 
@@ -136,8 +145,8 @@ def _folders(config: Config, file: Path | None) -> Iterator[Problem]:
             )
 
 
-def _absences(config: Config) -> Iterator[Problem]:
-    if not config.platforms():
+def _absences(config: Config, *, platform_needed: bool) -> Iterator[Problem]:
+    if platform_needed and not config.platforms():
         yield Problem(
             message="switches no chat platform on",
             remedy="run `pilothouse init`, or set [telegram] token_file (no account yet? `pilothouse try` needs none)",

@@ -37,7 +37,8 @@ def load(path: Path, environ: Mapping[str, str], *, to_run: bool = False) -> Con
         raise ConfigurationInvalid((*problems, *problems_of(error, Config, file, lines))) from None
     problems += contradictions(config, file, lines)
     if to_run:
-        problems += obstacles(config, file, lines)
+        # A platform whose token cannot be read was meant to be on: that it is off is no problem of its own.
+        problems += obstacles(config, file, lines, platform_needed=not filled.problems)
     if problems:
         raise ConfigurationInvalid(problems)
     return _remember(config, file, unknown_variables(environ, filled.variables))

@@ -6,18 +6,19 @@ import asyncio
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from types import TracebackType
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Self, cast
 
 from adapters.emulators.errors import EmulatorError
-from adapters.emulators.journal import EntryKind
+from adapters.emulators.journal import Entry, EntryKind
 from adapters.emulators.telegram import TelegramEmulator
-from gateway.trial.chat import Alert, Change, Chat, Note
+from gateway.trial.chat import Alert, Button, Change, Chat, Message, Note
 from gateway.trial.child import Child, command_for_people
 from gateway.trial.stage import PERSON, Stage, write_configuration
 
 LOOK_SECONDS = 0.2
 TYPING_SECONDS = 5.0
 KILL_SECONDS = 5.0
+BUTTON_SECONDS = 30.0
 JOURNAL_LIMIT = 5000
 
 EXAMPLES = (
@@ -27,8 +28,8 @@ EXAMPLES = (
 )
 
 HELP = """\
-What you type is said to the bot. A number alone presses the button with that number.
-  :press N   press a button        :msg TEXT  say TEXT, whatever it looks like
+What you type is said to the bot. A number alone presses the button with that number; `:press Deny` goes by label.
+  :press X   press button X        :msg TEXT  say TEXT, whatever it looks like
   :kill      kill -9 the gateway   :start     start it again
   :log       the gateway's log     :wait N    wait N seconds
   :until X   wait until X is said  :help      this text
@@ -72,6 +73,8 @@ class Trial:
         self._listeners: list[Callable[[Change | Alert | Note | None], None]] = []
         self._changed = asyncio.Event()
         self._ran = False
+        self._asking: set[int] = set()
+        self._answers_to: int | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._seen = 0
         self._polled = False
@@ -143,7 +146,7 @@ class Trial:
             word, _, rest = text[1:].partition(" ")
             await self._command(word.lower(), rest.strip(), patient=patient)
         elif text.isascii() and text.isdecimal() and len(text) < 4:
-            await self._press(int(text), patient=patient)
+            await self._press(text, patient=patient)
         else:
             await self._say(text)
 
@@ -157,9 +160,10 @@ class Trial:
                 await self._kill()
             case "start":
                 await self._start()
-            case "press" if rest.isascii() and rest.isdecimal():
-                await self._press(int(rest), patient=patient)
+            case "press" if rest:
+                await self._press(rest, patient=patient)
             case "msg" | "say" if rest:
+                self._answers_to = None
                 await self._say(rest)
             case "log":
                 self.tell(self._child.tail(15) or "The log is empty.", "dim")
@@ -173,14 +177,15 @@ class Trial:
 
     async def _say(self, text: str) -> None:
         self.said += 1
-        await self._emulator.say(PERSON, text)
+        answered, self._answers_to = self._answers_to, None
+        await self._emulator.say(PERSON, text, reply_to=answered)
 
-    async def _press(self, number: int, *, patient: bool) -> None:
+    async def _press(self, which: str, *, patient: bool) -> None:
         if patient:
-            await self.until(lambda: number in self.chat.buttons, 30.0)
-        found = self.chat.buttons.get(number)
+            await self.until(lambda: self._button(which) is not None, BUTTON_SECONDS)
+        found = self._button(which)
         if found is None:
-            self.tell(f"There is no button {number}. To say it: :msg {number}", "bad")
+            self.tell(f"There is no button {which}. To say it: :msg {which}", "bad")
             return
         message, button = found
         self.tell(f"You press “{button.label}”.", "dim")
@@ -188,6 +193,14 @@ class Trial:
             await self._emulator.press(PERSON, message.id, data=button.data)
         except EmulatorError as error:
             self.tell(f"That did not work: {error}", "bad")
+
+    def _button(self, which: str) -> tuple[Message, Button] | None:
+        """By its number, or the newest one with that label."""
+        buttons = self.chat.buttons
+        if which.isascii() and which.isdecimal():
+            return buttons.get(int(which))
+        named = [number for number, (_, button) in buttons.items() if button.label.casefold() == which.casefold()]
+        return buttons[max(named)] if named else None
 
     async def _kill(self) -> None:
         pid = self._child.kill()
@@ -216,8 +229,24 @@ class Trial:
                 self._seen = entry.number
                 if entry.kind is EntryKind.SCREEN:
                     self._shown(entry.name, dict(entry.data))
-                elif entry.kind is EntryKind.REQUEST and entry.name == "getUpdates":
-                    self._polled = True
+                elif entry.kind is EntryKind.REQUEST:
+                    self._asked(entry)
+                elif entry.kind is EntryKind.RESPONSE and entry.request in self._asking:
+                    self._asking.discard(entry.request)
+                    self._offer_reply(entry.data.get("result"))
+
+    def _asked(self, entry: Entry) -> None:
+        if entry.name == "getUpdates":
+            self._polled = True
+        markup = entry.data["params"].get("reply_markup")
+        if isinstance(markup, Mapping) and cast("Mapping[str, object]", markup).get("force_reply"):
+            self._asking.add(entry.number)
+
+    def _offer_reply(self, sent: object) -> None:
+        """Do what every Telegram app does for a forced reply: what is typed next answers that message."""
+        if isinstance(sent, Mapping):
+            self._answers_to = int(cast("Mapping[str, int]", sent)["message_id"])
+            self.tell("What you type next answers this message; :msg says something else.", "dim")
 
     def _shown(self, name: str, data: dict[str, object]) -> None:
         if name == "action":

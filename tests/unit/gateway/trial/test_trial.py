@@ -104,6 +104,8 @@ async def test_talk_and_press_by_number(trial: Trial) -> None:
     await said(trial, "There is no button 1. To say it: :msg 1")
     await trial.handle(":msg 1")
     await said(trial, "You wrote: 1")
+    await trial.handle(":press deny")
+    await said(trial, "You press “Deny”.")
 
 
 async def test_kill_is_noticed_and_nothing_is_restarted_silently(trial: Trial) -> None:
@@ -156,7 +158,7 @@ async def test_leaving_ends_the_process(stage: Stage) -> None:
     assert stage.config.exists()
 
 
-@pytest.mark.parametrize("line", [":nonsense", ":press", ":press x", ":msg", ":until"])
+@pytest.mark.parametrize("line", [":nonsense", ":press", ":msg", ":until"])
 async def test_unknown_commands_are_not_said(trial: Trial, line: str) -> None:
     """A mistyped command is answered here and is not sent to the bot."""
     await trial.handle(line)
