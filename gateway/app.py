@@ -12,9 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
+from adapters.contract import Environment, Inbound, Notice, Place
 from adapters.registry import factory_of
-
-from adapters.contract import Adapter, Environment, Inbound, Notice, Place
 from gateway.access import Access, Policy
 from gateway.agents import Agents
 from gateway.budget import Priority
@@ -178,7 +177,7 @@ class Gateway:
         environment = Environment(now_ms=clock.now_ms, sleep=clock.sleep, random_bytes=secrets.token_bytes)
         gateway: Gateway
         connections = Connections(
-            {name: _maker(name, settings, environment) for name, settings in config.platforms().items()},
+            {name: factory_of(name)(settings, environment) for name, settings in config.platforms().items()},
             lambda one: gateway.take(one),
             lambda platform, account: gateway.delivery.connected(platform, account),
             clock,
@@ -261,7 +260,7 @@ class Gateway:
                     await self._wind_down()
                     for task in serving:
                         task.cancel()
-            except* Exception as failures:
+            except* Exception as failures:  # noqa: BLE001 - the one cause is raised again once everything is closed
                 await self._abandon()
                 raise _first(failures) from None
 
@@ -395,10 +394,6 @@ async def _access(config: Config, store: SqliteStore, clock: Clock) -> tuple[Acc
     )
     claim = None if owners else Claim(secrets.token_bytes, clock)
     return Access(policy), claim
-
-
-def _maker(name: str, settings: Mapping[str, object], environment: Environment) -> Callable[[], Adapter]:
-    return lambda: factory_of(name)(settings, environment)
 
 
 def _moved(place: Place, chat: str) -> Sequence[Statement]:

@@ -19,42 +19,46 @@ LAST_PAUSE_SECONDS = 60.0
 class Connections:
     """One adapter per platform of the configuration.
 
-    `makers` make them: importing a client library may take seconds, so that happens off the loop, and sessions recover
-    meanwhile. `connected` is called with each account once its adapter takes messages in.
+    They are made before anything runs, since what is planned meanwhile has to fit their platform; connecting comes
+    later, beside the recovery of sessions. `connected` is called with each account once its adapter takes messages in.
     """
 
     def __init__(
         self,
-        makers: Mapping[str, Callable[[], Adapter]],
+        adapters: Mapping[str, Adapter],
         intake: Intake,
         connected: Callable[[str, str], None],
         clock: Clock,
     ) -> None:
-        self._makers = makers
+        self._adapters = dict(adapters)
         self._intake = intake
         self._connected = connected
         self._clock = clock
-        self._adapters: dict[str, Adapter] = {}
-        self._ready: dict[tuple[str, str], Adapter] = {}
+        self._ready: dict[str, str] = {}
         self._refusals: dict[str, BadCredentials] = {}
 
     def adapter(self, platform: str, account: str) -> Adapter | None:
-        """The adapter of one of our accounts, or None while it is not there."""
-        return self._ready.get((platform, account))
+        """The adapter of one of our accounts, connected or not; None if we do not have that account any more.
+
+        Until it is connected nobody knows which account it has: it is taken for the one that is asked for.
+        """
+        if self._ready.get(platform, account) != account:
+            return None
+        return self._adapters.get(platform)
 
     def account_of(self, platform: str) -> str | None:
         """Our account on a platform, once it is connected."""
-        return next((account for name, account in self._ready if name == platform), None)
+        return self._ready.get(platform)
 
     @property
     def adapters(self) -> Mapping[str, Adapter]:
-        """Every adapter that was made, by platform, connected or not."""
+        """Every adapter, by platform, connected or not."""
         return self._adapters
 
     @property
     def platforms(self) -> tuple[str, ...]:
         """Every platform of the configuration."""
-        return tuple(self._makers)
+        return tuple(self._adapters)
 
     async def run(self) -> None:
         """Connect each platform; returns once all are connected.
@@ -62,14 +66,12 @@ class Connections:
         BadCredentials: every platform refuses us, so there is nothing to wait for.
         """
         async with asyncio.TaskGroup() as group:
-            for platform in self._makers:
-                group.create_task(self._connect(platform), name=f"connect {platform}")
-        if self._refusals and len(self._refusals) == len(self._makers):
+            for platform, adapter in self._adapters.items():
+                group.create_task(self._connect(platform, adapter), name=f"connect {platform}")
+        if self._refusals and len(self._refusals) == len(self._adapters):
             raise next(iter(self._refusals.values()))
 
-    async def _connect(self, platform: str) -> None:
-        adapter = await asyncio.to_thread(self._makers[platform])
-        self._adapters[platform] = adapter
+    async def _connect(self, platform: str, adapter: Adapter) -> None:
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
@@ -81,7 +83,7 @@ class Connections:
             except AdapterError as error:
                 log.warning("%s cannot be reached, trying again in %.0f s: %s", platform, pause, error)
             else:
-                self._ready[platform, adapter.account] = adapter
+                self._ready[platform] = adapter.account
                 log.info("connected to %s as %s", platform, adapter.account)
                 self._connected(platform, adapter.account)
                 return

@@ -34,6 +34,11 @@ class Action:
     requester: str | None = None
     version: int = 1
 
+    def __post_init__(self) -> None:
+        # 60 and 60.0 are one time-out, but not one text: what is stored and read back must have the same digest.
+        if self.timeout_seconds is not None:
+            object.__setattr__(self, "timeout_seconds", float(self.timeout_seconds))
+
     def digest(self) -> str:
         """SHA-256 over the canonical JSON of every field: equal digests mean equal actions."""
         return _sha256(self)
