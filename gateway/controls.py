@@ -11,6 +11,7 @@ from enum import Enum, auto
 from typing import assert_never
 
 from adapters.contract import ApprovalCard, Form, Inbound, InboundKind, Notice, Text
+from gateway import offline
 from gateway.access import Right
 from gateway.acts import interrupt, last_message, requesters, resolve, result_words
 from gateway.commands import ask_again
@@ -25,6 +26,7 @@ from gateway.views.action import action_text, gated_actions
 from runtime.errors import ConfigurationError
 from runtime.protocol import ops
 from runtime.protocol.approvals import Approve, ApproveForSession, Decision, Deny, PendingApproval
+from runtime.protocol.context import JsonValue
 from runtime.store.writer import Statement
 
 ALERT_LENGTH = 200
@@ -119,9 +121,14 @@ class Controls:
 
     async def _step(self, item: Item, surface: SurfaceRow, letter: Letter) -> Routed | Settled:
         session_id = surface.session_id
+        detail: dict[str, JsonValue] = {"letter": letter.value, "token": surface.token}
+        if offline.is_question(surface):
+            step = await offline.route(self._desk, item, surface)
+            if step is None:
+                return self._ended(item, surface, "nothing", say("control.stale"))
+            return Routed(session_id=step.session_id, detail=detail, statements=step.statements)
         if session_id is None:
             return self._ended(item, surface, "unknown", say("control.stale"))
-        detail = {"letter": letter.value, "surface": surface.id, "token": surface.token}
         match letter:
             case Letter.APPROVE | Letter.SESSION:
                 return await self._four_eyes(item, surface) or Routed(session_id=session_id, detail=detail)
@@ -142,9 +149,11 @@ class Controls:
         """Act on the session; the route says on what."""
         surface = await surfaces.by_token(self._desk.database, str(route.detail["token"]))
         letter = Letter(str(route.detail["letter"]))
-        if surface is None or surface.session_id is None:
+        if surface is None:
             return self._ended(item, surface, "unknown", say("control.stale"))
         try:
+            if offline.is_question(surface):
+                return await self._answer_late(item, route, surface)
             return await self._perform(item, route, surface, letter)
         except ConfigurationError as error:
             return self._ended(item, surface, "refused", str(error))
@@ -269,6 +278,15 @@ class Controls:
             return settled
         closed = surfaces.close(surface.id, None, self._desk.clock.now_ms())
         return self._ended(item, surface, settled.outcome, say("retry.done"), late="", statements=[closed])
+
+    async def _answer_late(self, item: Item, route: StoredRoute, surface: SurfaceRow) -> Settled:
+        submitted = await offline.answer(self._desk, item, route, surface)
+        if submitted is None:
+            return self._ended(item, surface, "refused", say("offline.refused"))
+        closed = surfaces.close(surface.id, Notice(text=say("offline.answering")), self._desk.clock.now_ms())
+        return self._ended(
+            item, surface, "answered", say("offline.answering"), late="", statements=[*submitted, closed]
+        )
 
     async def _queued(self, item: Item, route: StoredRoute, surface: SurfaceRow, letter: Letter) -> Settled:
         assert surface.session_id is not None

@@ -137,6 +137,7 @@ class Desk:
     routes: Callable[[], Sequence[str]]
     strict_commands: Callable[[], bool] = lambda: False
     message_bytes: Callable[[], int] = lambda: 32_768
+    offline_age_ms: Callable[[], int] = lambda: 3_600_000
     faults: Faults = NO_FAULTS
 
     async def submit(self, session_id: str, op: Op, submission_id: str) -> Receipt:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from adapters.contract import Control, Inbound, Notice, Reaction
-from gateway.access import Right
+from adapters.errors import AdapterError
+from gateway.access import Authorized, Right, authorize
 from gateway.budget import Priority
 from gateway.gathering import text_of
 from gateway.handling import Desk, Item, Routed, Settled
@@ -18,6 +21,12 @@ from runtime.protocol import ops
 from runtime.protocol.checkpoint import Receipt
 from runtime.protocol.session import Delivery, Quoted
 from runtime.store.writer import Statement
+
+log = logging.getLogger(__name__)
+
+HISTORY_MESSAGES = 50
+HISTORY_CHARACTERS = 16_000
+"""How much of an old thread comes along with the first words that are said to us in it."""
 
 
 class Messages:
@@ -40,7 +49,10 @@ class Messages:
         assert route.session_id is not None
         scope = self._desk.places.binding(item.inbound.place).scope
         delivery = None if Right.STEER in item.rights else Delivery.QUEUE
-        return await submit_message(self._desk, item, route, message_of(item, text_of(item.rows), scope, delivery))
+        op = message_of(item, text_of(item.rows), scope, delivery)
+        if route.detail.get("begun"):
+            op = replace(op, quoted=(*await earlier_words(self._desk, item), *op.quoted))
+        return await submit_message(self._desk, item, route, op)
 
     def _objection(self, item: Item) -> Settled | None:
         text = text_of(item.rows)
@@ -68,7 +80,29 @@ async def route_to_session(desk: Desk, item: Item) -> Routed:
     if row is not None:
         return Routed(session_id=row.session_id)
     begun = desk.places.begin(item.inbound, item.principal)
-    return Routed(session_id=begun.session_id, statements=begun.statements)
+    return Routed(session_id=begun.session_id, detail={"begun": True}, statements=begun.statements)
+
+
+async def earlier_words(desk: Desk, item: Item) -> Sequence[Quoted]:
+    """What people who may use us said in a thread before we were spoken to in it: data, the newest of it."""
+    adapter = desk.platforms.adapter(item.place.platform, item.place.account)
+    if item.place.thread is None or adapter is None or not adapter.capabilities.history_backfill:
+        return ()
+    try:
+        said = await adapter.backfill(item.place, None)
+    except AdapterError as error:
+        log.warning("the thread before the first mention could not be read: %s", error)
+        return ()
+    ours = {row.inbound.ref for row in item.rows}
+    quoted: list[Quoted] = []
+    room = HISTORY_CHARACTERS
+    for one in reversed(said[-HISTORY_MESSAGES:]):
+        room -= len(one.text)
+        if room < 0:
+            break
+        if one.ref not in ours and one.text and isinstance(authorize(desk.access.policy, one), Authorized):
+            quoted.append(Quoted(source="history", author=author_of(one, "shared"), text=one.text))
+    return tuple(reversed(quoted))
 
 
 def message_of(item: Item, text: str, scope: str, delivery: Delivery | None = None) -> ops.Message:

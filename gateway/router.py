@@ -29,6 +29,7 @@ from gateway.ledger.audit import Subject
 from gateway.ledger.inbound import InboundRow, StoredRoute
 from gateway.ledger.places import PlaceSession
 from gateway.messages import Messages, refused
+from gateway.offline import Absence, absence, ask
 from gateway.places import conversation
 from gateway.ports import Outbox
 from gateway.strings import say
@@ -122,6 +123,7 @@ class Router:
         self._turned_away: deque[tuple[Inbound, str]] = deque(maxlen=100)
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._started_at_ms = 0
+        self._absence = Absence(since_ms=None, until_ms=0)
 
     def wake(self) -> None:
         """There may be new rows."""
@@ -140,6 +142,7 @@ class Router:
     async def run(self) -> None:
         """Handle rows until cancelled, beginning with those that were left over."""
         self._started_at_ms = self._desk.clock.now_ms()
+        self._absence = await self._learn_absence()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._finish_retiring(), name="finish retiring sessions")
             while True:
@@ -149,6 +152,13 @@ class Router:
                     group.create_task(OneAnswer(self._desk, press, 0).give(Text(text=text, alert=True)))
                 if await self._take(group):
                     await self._news.wait()
+
+    async def _learn_absence(self) -> Absence:
+        try:
+            return await absence(self._desk.database, self._started_at_ms)
+        except RuntimeFailure as error:
+            log.warning("it is not known how long we were away: %s", error)
+            return self._absence
 
     # ---------------------------------------------------------------------------------------- taking
 
@@ -277,13 +287,19 @@ class Router:
             step = await handler.route(item)
             if isinstance(step, Settled):
                 return step
+            if handler is self._messages and self._is_long_ago(item):
+                return await ask(self._desk, item)
             route = await self._route(item, step)
         return await handler.perform(item, route)
+
+    def _is_long_ago(self, item: Item) -> bool:
+        return len(item.rows) == 1 and self._absence.is_long_ago(item, self._desk.offline_age_ms())
 
     async def _route(self, item: Item, step: Routed) -> StoredRoute:
         route = StoredRoute(session_id=step.session_id, submission_id=item.submission_id, detail=step.detail)
         self._desk.faults.reach("intake.route.before")
-        await self._desk.database.write([*rows.routed([row.id for row in item.rows], route), *step.statements])
+        fixed = rows.routed([row.id for row in item.rows], item.inbound.place.chat, route)
+        await self._desk.database.write([*fixed, *step.statements])
         self._desk.faults.reach("intake.route.after")
         return route
 

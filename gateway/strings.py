@@ -110,6 +110,10 @@ TEXTS: Final[dict[str, str]] = {
     "queue.removed": "Removed from the queue.",
     "queue.gone": "That message does not wait any more.",
     "queue.empty": "Nothing is waiting.",
+    "control.answer_now": "Answer now",
+    "offline.ask": "I was offline when you wrote this. Answer now?",
+    "offline.answering": "Answering now.",
+    "offline.refused": "It could not be taken. Please send it again.",
     # Controls
     "control.stale": "This control is no longer in use.",
     "press.only": "Only {who} can decide this.",

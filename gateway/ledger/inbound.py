@@ -14,6 +14,7 @@ import msgspec
 
 from adapters.contract import Inbound, MessageRef, Place, decode_inbound, encode_inbound
 from gateway.ledger.database import Database, Row
+from runtime.errors import CheckpointError
 from runtime.protocol.context import JsonValue
 from runtime.store.writer import Statement
 
@@ -121,16 +122,28 @@ def _whole(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def routed(ids: Sequence[int], route: StoredRoute) -> list[Statement]:
-    """Fix the route of a row and of the parts that were gathered into it, the first being the one that leads."""
+class Moved(CheckpointError):
+    """The row was routed, or its chat got another id, since it was read; nothing was written. Read it again."""
+
+
+def _moved() -> Exception:
+    return Moved("the row is not as it was when it was read; it is read again")
+
+
+def routed(ids: Sequence[int], chat: str, route: StoredRoute) -> list[Statement]:
+    """Fix the route of a row and of the parts that were gathered into it, the first being the one that leads.
+
+    `chat` is where the row was found. Moved if that has changed meanwhile, and nothing of the transaction stays.
+    """
     leader, *parts = ids
     detail = msgspec.json.encode(route.detail).decode()
     statements = [
         Statement(
             "UPDATE inbound SET state = 'routed', session_id = ?, submission_id = ?, route = ?"
-            " WHERE id = ? AND state = 'stored'",
-            (route.session_id, route.submission_id, detail, leader),
+            " WHERE id = ? AND state = 'stored' AND chat = ?",
+            (route.session_id, route.submission_id, detail, leader, chat),
             expect_rows=1,
+            error=_moved,
         )
     ]
     if parts:
@@ -152,6 +165,11 @@ def done(ids: Sequence[int], outcome: str, now_ms: int, *, forget: bool = False)
     payload = ", payload = ''" if forget else ""
     sql = f"UPDATE inbound SET state = 'done', outcome = ?, done_at_ms = ?{payload} WHERE id IN ({marks}) AND state <> 'done'"  # noqa: S608, E501
     return Statement(sql, (outcome, now_ms, *ids), expect_rows=len(ids))
+
+
+def outcome_changed(inbound_id: int, before: str, after: str) -> Statement:
+    """Something more came of a row that was done."""
+    return Statement("UPDATE inbound SET outcome = ? WHERE id = ? AND outcome = ?", (after, inbound_id, before))
 
 
 def move_chat(place: Place, chat: str) -> Statement:
@@ -231,6 +249,38 @@ async def by_message(database: Database, place: Place, message_id: str) -> Origi
     )
     rows = await database.read(sql, (place.chat, message_id, place.platform, place.account))
     return _origin(rows[0]) if rows else None
+
+
+async def with_outcome(database: Database, place: Place, outcome: str) -> list[InboundRow]:
+    """Rows of a chat's thread that were done with this outcome, in order of arrival; their words are still there."""
+    sql = (
+        f"SELECT {_COLUMNS} FROM inbound WHERE chat = ? AND message_id IS NOT NULL AND outcome = ?"  # noqa: S608
+        " AND platform = ? AND account = ? AND thread = ? AND payload <> '' ORDER BY id"
+    )
+    params = (place.chat, outcome, place.platform, place.account, place.thread or "")
+    return [_row(row) for row in await database.read(sql, params)]
+
+
+async def newest_before(database: Database, at_ms: int) -> int | None:
+    """When the last thing arrived before this instant, or None."""
+    rows = await database.read(
+        "SELECT received_at_ms FROM inbound WHERE received_at_ms < ? ORDER BY id DESC LIMIT 1", (at_ms,)
+    )
+    return rows[0][0] if rows else None
+
+
+async def newest_message(database: Database, place: Place) -> MessageRef | None:
+    """The last message of a chat's thread that arrived, or None."""
+    rows = await database.read(
+        "SELECT message_id FROM inbound WHERE chat = ? AND message_id IS NOT NULL AND platform = ? AND account = ?"
+        " AND thread = ? AND kind IN ('message', 'command') ORDER BY id DESC LIMIT 1",
+        (place.chat, place.platform, place.account, place.thread or ""),
+    )
+    if not rows:
+        return None
+    return MessageRef(
+        platform=place.platform, account=place.account, chat=place.chat, thread=place.thread, id=rows[0][0]
+    )
 
 
 async def oldest_unfinished_ms(database: Database) -> int | None:

@@ -99,10 +99,10 @@ async def test_route_is_fixed_once(database: Database) -> None:
     """A row is routed once; a second attempt changes nothing of its transaction."""
     await store(database, "1")
     route = StoredRoute(session_id="s", submission_id="in:1", detail={"turn_id": "t"})
-    await database.write(inbound.routed([1], route))
+    await database.write(inbound.routed([1], HOME.chat, route))
     other = StoredRoute(session_id="other", submission_id="in:1")
-    with pytest.raises(CheckpointError):
-        await database.write([people.seen("p", "P", 1), *inbound.routed([1], other)])
+    with pytest.raises(inbound.Moved):
+        await database.write([people.seen("p", "P", 1), *inbound.routed([1], HOME.chat, other)])
     row = await inbound.row(database, 1)
     assert row is not None
     assert row.route == route
@@ -113,7 +113,7 @@ async def test_parts_follow_their_leader(database: Database) -> None:
     """Parts are routed and done with the row that leads, in one transaction."""
     for key in "123":
         await store(database, key)
-    await database.write(inbound.routed([1, 2, 3], StoredRoute(session_id="s", submission_id="in:1")))
+    await database.write(inbound.routed([1, 2, 3], HOME.chat, StoredRoute(session_id="s", submission_id="in:1")))
     assert [row.id for row in await inbound.parts_of(database, 1)] == [2, 3]
     assert await inbound.has_parts(database, 1)
     await database.write([inbound.done([1, 2, 3], "turn", 9)])
@@ -133,7 +133,7 @@ async def test_origin_of_a_submission(database: Database) -> None:
     """From a submission, or from a message, one finds the other."""
     await store(database, "1")
     assert await inbound.by_message(database, HOME, "m1") is None
-    await database.write(inbound.routed([1], StoredRoute(session_id="s", submission_id="in:1")))
+    await database.write(inbound.routed([1], HOME.chat, StoredRoute(session_id="s", submission_id="in:1")))
     origin = await inbound.origin_of(database, "in:1")
     assert origin is not None
     assert (origin.session_id, origin.ref, origin.principal) == ("s", said("1").ref, "telegram:42")
@@ -346,3 +346,16 @@ def test_keys_of_places_never_meet(parts: list[tuple[str, str, str, str | None, 
     """Different places have different keys, whatever their ids are made of."""
     keys = {places.key(Place(platform=p, account=a, chat=c, thread=t, person=who)) for p, a, c, t, who in parts}
     assert len(keys) == len(parts)
+
+
+async def test_row_of_a_chat_that_moved_is_not_routed_to_the_old_one(database: Database) -> None:
+    """Whoever read a row before its chat moved cannot route it as it was."""
+    await store(database, "1")
+    await database.write([inbound.move_chat(HOME, "new")])
+    route = StoredRoute(session_id="s", submission_id="in:1")
+    with pytest.raises(inbound.Moved):
+        await database.write(inbound.routed([1], HOME.chat, route))
+    await database.write(inbound.routed([1], "new", route))
+    row = await inbound.row(database, 1)
+    assert row is not None
+    assert row.inbound.place.chat == "new"

@@ -15,7 +15,7 @@ from gateway.strings import TEXTS
 from runtime.protocol import ops
 from runtime.protocol.approvals import Approve, Deny, Grant
 from runtime.protocol.session import Delivery
-from tests.support.intake import ANN_PRIVATE, BOB, GROUP, OWNER, Stage, person, stage
+from tests.support.intake import ANN_PRIVATE, BOB, GROUP, OWNER, ROOT, Stage, person, stage
 
 FIRST, SECOND = "aaaa11112222", "aaaa33334444"
 
@@ -354,3 +354,11 @@ async def test_compact_holds_up_nothing(tmp_path: Path) -> None:
             "Stopping…",
             "The conversation so far is summarised.",
         ]
+
+
+def test_every_command_is_documented() -> None:
+    """docs/commands.md has a line for each command, with its usage and its right, and for no other."""
+    text = (ROOT / "docs" / "commands.md").read_text()
+    lines = [line.split(" | ") for line in text.splitlines() if line.startswith("| `/")]
+    documented = {cells[0].strip("| `"): cells[1] for cells in lines}
+    assert documented == {command.usage or f"/{name}": command.right.value for name, command in TABLE.items()}

@@ -234,3 +234,20 @@ async def test_press_without_a_place_is_answered(tmp_path: Path) -> None:
         await s.until(lambda: s.adapter.acknowledged)
         assert s.adapter.answers() == [Text(text="This control is no longer in use.", alert=True)]
         assert await s.outcomes() == []
+
+
+async def test_group_that_moves_while_words_wait(tmp_path: Path) -> None:
+    """Words that were taken, and are not routed yet, follow their group; none begins a session in the old one."""
+    new = replace(GROUP, chat="-200")
+    async with stage(tmp_path) as s:
+        await s.say("one", GROUP)
+        session = await s.session_of(GROUP)
+        await s.intake(s.message("x" * 3500, GROUP))
+        await s.until(lambda: s.router.held == 1 and s.clock.sleeping)
+        await s.intake(s.message("", GROUP, kind=InboundKind.CHAT_MIGRATED, moved_to="-200"))
+        s.clock.advance(1.5)
+        await s.until(lambda: s.clock.sleeping)  # read again after a pause
+        s.clock.advance(0.5)
+        await s.settled()
+        assert await s.bound() == {("-200", "", ""): session}
+        assert [place for place, _ in await s.planned()] == [new, new]
