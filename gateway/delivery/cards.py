@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from adapters.contract import MessageRef, Phase, Place, ThreadStatus, TurnCard
+from gateway.delivery.border import Destination
 from gateway.ledger.digest import digest_of
 from gateway.ledger.surfaces import SurfaceRow, ref_in
 from gateway.views.card import turn_card
@@ -26,7 +27,8 @@ MAX_EDIT_FAILURES = 3
 class Session:
     """A session that something happens in: how far its journal was read, what follows, and its live card.
 
-    `stored` is the cursor on disk; it may lag behind `position` by events from which nothing followed.
+    `stored` is the cursor on disk; it may lag behind `position` by events from which nothing followed. `known`: a turn
+    began since this process knows the session, so none of its cards is from an earlier one.
     """
 
     id: str
@@ -34,6 +36,8 @@ class Session:
     stored: int
     state: SessionState = SessionState()
     live: LiveCard | None = None
+    destination: Destination | None = None
+    known: bool = False
 
 
 @dataclass(slots=True, eq=False)

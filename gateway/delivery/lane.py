@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import assert_never
 
 from adapters.contract import Place
@@ -46,7 +46,8 @@ class Lane:
         self._rows: tuple[DeliveryRow, ...] = ()
         self._repairs: tuple[Repair, ...] = ()
         self._full = False
-        self._rows_stale = True
+        self._rows_stale = False  # a chat without a lane has no rows that are due: whoever plans some wakes it
+        self._marked: set[int] = set()
         self._repairs_stale = False
         self._repairs_first = False
         self._served: dict[Thread, int] = {}
@@ -62,10 +63,18 @@ class Lane:
         self._repairs_first |= repairs_first
         self._wake.set()
 
+    def offer(self, rows: Sequence[DeliveryRow]) -> None:
+        """These rows were just planned; what is marked as sending goes out as it is."""
+        self._marked.update(row.id for row in rows if row.state == "sending")
+        if self._rows or self._rows_stale:
+            self._rows_stale |= bool(rows)
+        else:
+            self._rows = tuple(rows)
+
     @property
-    def account(self) -> tuple[str, str]:
-        """(platform, account) of the chat."""
-        return self._place.platform, self._place.account
+    def free(self) -> bool:
+        """Nothing is before a row that is planned now."""
+        return not (self._rows or self._rows_stale or self._repairs_first)
 
     # ------------------------------------------------------------------------------------------------- told by sending
 
@@ -185,6 +194,9 @@ class Lane:
 
     async def _do(self, job: Job) -> None:
         match job:
+            case SendRow(row=row) if row.id in self._marked:
+                self._marked.discard(row.id)
+                await self._sending.send_marked_row(row)
             case SendRow(row=row):
                 self._turn_of(row.place)
                 await self._sending.send_row(row)

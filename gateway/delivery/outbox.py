@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from adapters.contract import Place
+from gateway.budget import Priority
 from gateway.delivery.cards import LiveCard
 from gateway.delivery.lane import Lane
 from gateway.delivery.resources import Resources
 from gateway.ledger import deliveries
+from gateway.ledger.deliveries import DeliveryRow
 
 ChatKey = tuple[str, str, str]
 
@@ -17,8 +20,9 @@ ChatKey = tuple[str, str, str]
 class Outbox:
     """Sends what is planned. `run` owns the tasks; what was asked for before it waits for it."""
 
-    def __init__(self, resources: Resources) -> None:
+    def __init__(self, resources: Resources, moved: Callable[[Place, str], None]) -> None:
         self._resources = resources
+        self._told = moved
         self._lanes: dict[ChatKey, Lane] = {}
         self._running: set[ChatKey] = set()
         self._tasks: asyncio.TaskGroup | None = None
@@ -30,10 +34,30 @@ class Outbox:
         self._lane(place).wake(repairs=repairs, repairs_first=repairs_first)
         self._start(_key(place))
 
+    def free(self, place: Place) -> bool:
+        """An answer that is planned now could go out at once."""
+        key = _key(place)
+        lane = self._lanes.get(key)
+        if key in self._running or self._tasks is None or (lane is not None and not lane.free):
+            return False
+        if self._resources.adapter(place) is None:
+            return False
+        return self._resources.account(place).budget.wait_ms(place, Priority.ANSWER) == 0
+
+    def offer(self, place: Place, rows: Sequence[DeliveryRow], *, repairs: bool = False) -> None:
+        """These rows of the chat were just planned, and are committed; with `repairs`, a message is to be edited."""
+        lane = self._lane(place)
+        lane.offer(rows)
+        lane.wake(rows=False, repairs=repairs)
+        self._start(_key(place))
+
     def look(self, card: LiveCard) -> None:
         """A live card has changed, or something of it is due."""
-        self._lane(card.place).wake(rows=False)
-        self._start(_key(card.place))
+        adapter = self._resources.adapter(card.place)
+        states = adapter is not None and adapter.capabilities.native_stop
+        if card.to_send or card.to_edit or card.to_type or (states and card.to_mark):
+            self._lane(card.place).wake(rows=False)
+            self._start(_key(card.place))
 
     def attach(self, card: LiveCard) -> None:
         """The chat has a live card more."""
@@ -56,6 +80,7 @@ class Outbox:
 
     async def recover(self) -> None:
         """Wake every chat that a crash left with something to send or to put right; the latter goes first."""
+        self._resources.dead |= await deliveries.dead_chats(self._resources.database)
         for platform, account, chat in await deliveries.busy_chats(self._resources.database):
             self.wake(Place(platform=platform, account=account, chat=chat), repairs_first=True)
 
@@ -120,6 +145,7 @@ class Outbox:
             card.place, card.message_id, card.hopeless = replace(card.place, chat=chat), None, True
             self.attach(card)
         self.wake(moved)
+        self._told(place, chat)
 
 
 def _key(place: Place) -> ChatKey:

@@ -9,11 +9,12 @@ import msgspec
 
 from adapters.contract import Answer, MessageRef, Notice, Place, ThreadStatus, View
 from gateway.budget import Priority
-from gateway.delivery.border import Directory, Peek
+from gateway.delivery.border import Destination, Directory, Peek
 from gateway.delivery.cards import Session
 from gateway.delivery.resources import Resources
 from gateway.ledger import deliveries, surfaces
 from gateway.ledger.audit import Subject, audit_statement
+from gateway.ledger.deliveries import Part
 from gateway.ledger.surfaces import NewSurface
 from gateway.strings import say
 from gateway.views.approval import (
@@ -35,12 +36,13 @@ from runtime.store.writer import Statement
 
 @dataclass(slots=True, eq=False)
 class Planned:
-    """What follows from a batch: statements for its transaction, and who is woken after it.
+    """What follows from a batch: parts and other statements for its transaction, and who is woken after it.
 
     `refused` are requests that cannot be shown, with the reason: they are closed before the batch counts as read.
     """
 
     statements: list[Statement] = field(default_factory=list[Statement])
+    parts: list[Part] = field(default_factory=list[Part])
     places: set[Place] = field(default_factory=set[Place])
     repairs: bool = False
     refused: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
@@ -157,7 +159,7 @@ class Planning:
             planned.refused.append((pending.request_id, say("approval.not_shown")))
             return
         token = surfaces.mint(self._resources.random_bytes)
-        ask = await self._ask(session.id, place, event.msg.requester)
+        ask = await self._ask(session, place, event.msg.requester)
         views = approval_parts(pending, ask, token, self._now, adapter.markup, adapter.capabilities)
         if isinstance(views, TooLong):
             planned.refused.append((pending.request_id, views.reason))
@@ -170,8 +172,8 @@ class Planning:
         )  # fmt: skip
         self._plan(planned, event, session, "approval", place, views, Priority.CONTROL, new)
 
-    async def _ask(self, session_id: str, place: Place, requester: str | None) -> Ask:
-        destination = await self._directory.destination(session_id)
+    async def _ask(self, session: Session, place: Place, requester: str | None) -> Ask:
+        destination = await self.destination(session)
         labels = () if destination is None else label_lines(destination.workspace, destination.origin)
         deciders = await self._directory.deciders(place)
         return Ask(
@@ -216,12 +218,18 @@ class Planning:
         if place is not None:
             self._plan(planned, event, session, "notice", place, [notice], Priority.CONTROL)
 
+    async def destination(self, session: Session) -> Destination | None:
+        """Where the session's words go; asked for once, since it changes only where a chat moves."""
+        if session.destination is None:
+            session.destination = await self._directory.destination(session.id)
+        return session.destination
+
     async def _target(self, session: Session) -> tuple[Place | None, MessageRef | None]:
         """Where the session's words go: the place that was fixed when its turn began."""
         live = session.live
         if live is not None:
             return live.place, live.reply_to
-        destination = await self._directory.destination(session.id)
+        destination = await self.destination(session)
         return (None if destination is None else destination.place), None
 
     def _plan(
@@ -235,19 +243,17 @@ class Planning:
         priority: Priority,
         new: NewSurface | None = None,
     ) -> None:
-        planned.statements += deliveries.plan(
+        planned.parts += deliveries.parts(
             source=deliveries.event_source(session.id, event.sequence or 0),
             surface=surface,
             place=place,
             views=views,
             priority=priority,
-            now_ms=self._now,
             session_id=session.id,
             turn_id=getattr(event.msg, "turn_id", None),
             request_id=None if new is None else new.request_id,
             new_surface=new,
         )
-        planned.places.add(place)
 
     # --------------------------------------------------------------------------------------------------------- audit
 

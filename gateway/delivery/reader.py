@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from adapters.contract import Phase, Place
+from gateway.budget import Priority
 from gateway.delivery.alarms import Alarms
 from gateway.delivery.border import CONSUMER, Directory, Journal, Peek
 from gateway.delivery.cards import (
@@ -27,10 +29,13 @@ from gateway.delivery.planning import Planned, Planning
 from gateway.delivery.policy import pause_seconds
 from gateway.delivery.resources import Resources
 from gateway.ledger import surfaces
+from gateway.ledger.deliveries import DeliveryRow, Part
 from gateway.ledger.surfaces import SurfaceRow
 from gateway.views.card import label_lines, lost_card
-from gateway.views.turn import SessionState, fold, fold_all, recovered, stalled, stopping
+from gateway.views.turn import SessionState, TurnState, fold, fold_all, recovered, stalled, stopping
 from runtime.protocol import events
+from runtime.protocol.approvals import PendingApproval
+from runtime.protocol.checkpoint import ActiveExecution
 from runtime.protocol.events import Event
 
 log = logging.getLogger("pilothouse.gateway.delivery")
@@ -44,9 +49,10 @@ RECOVERED_AFTER_SECONDS = 10.0
 
 @dataclass(slots=True, eq=False)
 class _Heads:
-    """How far each journal goes, and which sessions are being read."""
+    """How far each journal goes, what of it need not be read from disk, and which sessions are being read."""
 
     newest: dict[str, int] = field(default_factory=dict[str, int])
+    at_hand: dict[str, deque[Event]] = field(default_factory=dict[str, "deque[Event]"])
     reading: set[str] = field(default_factory=set[str])
 
 
@@ -71,9 +77,11 @@ class Reader:
 
     # ------------------------------------------------------------------------------------------- told from outside
 
-    def committed(self, session_id: str, sequence: int) -> None:
-        """The session's journal goes up to `sequence` now."""
+    def committed(self, session_id: str, sequence: int, stored: Sequence[Event] = ()) -> None:
+        """The session's journal goes up to `sequence` now, by the events `stored`, if they are at hand."""
         self._heads.newest[session_id] = max(sequence, self._heads.newest.get(session_id, 0))
+        if stored:
+            self._heads.at_hand.setdefault(session_id, deque(maxlen=BATCH)).extend(stored)
         self._at_rest.clear()
         self._start(session_id)
 
@@ -83,6 +91,12 @@ class Reader:
         if card is not None and card.turn_id == turn_id and not card.over:
             card.session.state = replace(card.session.state, turn=stopping(card.turn))
             self._outbox.look(card)
+
+    def moved(self, place: Place, chat: str) -> None:
+        """The chat of some sessions has another id."""
+        for session in self._sessions.values():
+            if session.destination is not None and session.destination.place.chat == place.chat:
+                session.destination = None
 
     @property
     def resting(self) -> bool:
@@ -137,6 +151,7 @@ class Reader:
         if turn is None or turn.turn_id != turn_id or turn.over:
             await self._close_lost(surface)
             return
+        session.known = True
         card = await self._card(session, events.TurnStarted(turn_id=turn_id, message_id=turn.message_id), first)
         card = card or LiveCard(session, turn_id, first, surface.place)
         card.place = surface.place
@@ -157,6 +172,8 @@ class Reader:
             if not known:
                 break
             state, after = fold_all(state, known), known[-1].sequence or position
+        if state.turn is None and checkpoint is not None and checkpoint.active_execution is not None:
+            return replace(state, turn=_outline(checkpoint.active_execution, checkpoint.pending_approval))
         return state
 
     async def _close_lost(self, surface: SurfaceRow) -> None:
@@ -186,14 +203,24 @@ class Reader:
     async def _read_on(self, session_id: str) -> None:
         session = await self._session(session_id)
         while session.position < self._heads.newest.get(session_id, 0):
-            page = await self._journal.event_page(session_id, after=session.position, limit=BATCH)
-            if not page.events:
+            batch = await self._next_batch(session)
+            if not batch:
                 break
-            await self._take(session, page.events)
+            await self._take(session, batch)
         newest = self._heads.newest.pop(session_id, None)
+        self._heads.at_hand.pop(session_id, None)
         self._remember(session)
         if newest == _FAR:
             await self._settle(session)  # else every start would read the same events again
+
+    async def _next_batch(self, session: Session) -> Sequence[Event]:
+        """The events beyond the session's position: those at hand, or from its journal where some are missing."""
+        at_hand = self._heads.at_hand.get(session.id, ())
+        batch = [event for event in at_hand if (event.sequence or 0) > session.position]
+        if batch and batch[0].sequence == session.position + 1:
+            return batch
+        page = await self._journal.event_page(session.id, after=session.position, limit=BATCH)
+        return page.events
 
     async def settle(self) -> None:
         """Store how far every journal was read, where nothing runs; for an orderly end."""
@@ -233,22 +260,46 @@ class Reader:
             position = batch[-1].sequence or session.position
             for request_id, reason in planned.refused:
                 await self._resources.neighbours.undeliverable(session.id, request_id, reason)
-            if planned.statements:
-                await self._store(session.id, position, planned)
-                session.stored = position
+            rows = await self._store(session, position, planned)
         except BaseException:
-            session.state, session.live = before, live
+            session.state, session.live, session.known = before, live, False
             if live is not None:
                 live.over = False
             raise
         session.position = position
-        self._show(session, live, planned)
+        self._show(session, live, planned, rows)
 
-    async def _store(self, session_id: str, position: int, planned: Planned) -> None:
-        cursor = self._journal.cursor_statement(CONSUMER, session_id, position)
-        self._resources.faults.reach("delivery.plan.before")
-        await self._resources.database.write([*planned.statements, cursor])
-        self._resources.faults.reach("delivery.plan.after")
+    async def _store(self, session: Session, position: int, planned: Planned) -> list[DeliveryRow] | None:
+        """Store the batch. Returns the rows if all of them are new: then nobody has to read them."""
+        if not planned.statements and not planned.parts:
+            return []
+        parts = self._mark_first(planned.parts)
+        faults, now = self._resources.faults, self._resources.clock.now_ms()
+        unit, ends = list(planned.statements), list[int]()
+        for part in parts:
+            unit += part.statements(now)
+            ends.append(len(unit) - 1)
+        unit.append(self._journal.cursor_statement(CONSUMER, session.id, position))
+        faults.reach("delivery.plan.before")
+        results = await self._resources.database.write(unit)
+        faults.reach("delivery.plan.after")
+        session.stored = position
+        found = [results[end].rows for end in ends]
+        if not all(found):
+            return None
+        return [part.row(*rows[0]) for part, rows in zip(parts, found, strict=True)]
+
+    def _mark_first(self, parts: Sequence[Part]) -> Sequence[Part]:
+        """An answer that can go out at once is marked as sending where it is planned: one commit less to wait for.
+
+        A crash right after it leaves a row of which nobody knows whether it went out, as any other crash in a send.
+        """
+        if not parts or parts[0].priority is not Priority.ANSWER or parts[0].new_surface is not None:
+            return parts
+        one_place = all(part.place == parts[0].place for part in parts)
+        if not one_place or not self._outbox.free(parts[0].place):
+            return parts
+        return [replace(parts[0], goes_out=True), *parts[1:]]
 
     async def _follow(self, session: Session, event: Event, planned: Planned) -> None:
         match event.msg:
@@ -269,7 +320,7 @@ class Reader:
 
     async def _card(self, session: Session, started: events.TurnStarted, sequence: int) -> LiveCard | None:
         """What is shown of the turn; None where no chat began the session."""
-        destination = await self._directory.destination(session.id)
+        destination = await self._planning.destination(session)
         if destination is None:
             return None
         asking = await self._directory.asking(started.message_id) if started.message_id else None
@@ -282,7 +333,9 @@ class Reader:
             reply_to=None if asking is None or asking.private else asking.ref,
             private=asking is not None and asking.private,
         )
-        await self._find_card(card)
+        if not session.known:
+            await self._find_card(card)
+        session.known = True
         return card
 
     async def _recall(self, session: Session, event: Event) -> None:
@@ -309,7 +362,9 @@ class Reader:
 
     # --------------------------------------------------------------------------------------------- after the commit
 
-    def _show(self, session: Session, before: LiveCard | None, planned: Planned) -> None:
+    def _show(
+        self, session: Session, before: LiveCard | None, planned: Planned, rows: list[DeliveryRow] | None
+    ) -> None:
         if before is not None and before is not session.live:
             self._end(before)
         live = session.live
@@ -321,8 +376,13 @@ class Reader:
                 self._begin(session, live)
                 self._mark_recovered(live)
             self._outbox.look(live)
-        for place in planned.places:
-            self._outbox.wake(place, repairs=planned.repairs)
+        places = planned.places | {part.place for part in planned.parts}
+        for place in places:
+            new = [row for row in rows or () if row.place == place]
+            if rows is None:
+                self._outbox.wake(place, repairs=planned.repairs)
+            else:
+                self._outbox.offer(place, new, repairs=planned.repairs)
 
     def _begin(self, session: Session, card: LiveCard) -> None:
         session.live = card
@@ -367,6 +427,20 @@ class Reader:
             self._outbox.look(card)
             due = now + limit
         self._alarms.set(due, lambda: self._watch(card))
+
+
+def _outline(active: ActiveExecution, pending: PendingApproval | None) -> TurnState:
+    """What a checkpoint knows of a turn whose beginning was removed from its journal."""
+    undecided = pending is not None and pending.decision is None
+    return TurnState(
+        turn_id=active.turn_id,
+        message_id=active.submission_id,
+        started_at_ms=active.started_at_ms,
+        since_ms=active.started_at_ms,
+        phase=Phase.WAITING if undecided else Phase.WORKING,
+        tool_calls=active.tool_calls,
+        usage=active.usage,
+    )
 
 
 _FAR = 2**62

@@ -52,6 +52,7 @@ class Resources:
     neighbours: Neighbours
     faults: Faults
     accounts: dict[tuple[str, str], Account] = field(default_factory=dict[tuple[str, str], Account])
+    dead: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
 
     def adapter(self, place: Place) -> Adapter | None:
         """The adapter for a place, or None while it is not there."""
@@ -66,3 +67,14 @@ class Resources:
             account = Account(capabilities, self.clock.now_ms, provisional=adapter is None)
             self.accounts[key] = account
         return account
+
+    def bury(self, place: Place) -> None:
+        """The chat takes nothing any more."""
+        self.dead.add((place.platform, place.account, place.chat))
+
+    def revive(self, place: Place) -> bool:
+        """The chat took something. True: it was dead until now."""
+        chat = place.platform, place.account, place.chat
+        was_dead = chat in self.dead
+        self.dead.discard(chat)
+        return was_dead

@@ -28,7 +28,7 @@ from gateway.delivery.policy import (
 )
 from gateway.delivery.resources import Resources
 from gateway.ledger import deliveries, surfaces
-from gateway.ledger.deliveries import DeliveryRow, Repair
+from gateway.ledger.deliveries import DeliveryRow, Part, Repair
 from gateway.ledger.digest import digest_of
 from gateway.ledger.surfaces import Letter, NewSurface
 from gateway.strings import say
@@ -82,6 +82,15 @@ class Sending:
         return self._resources.clock.now_ms()
 
     # ------------------------------------------------------------------------------------------------- planned rows
+
+    async def send_marked_row(self, row: DeliveryRow) -> None:
+        """Send a row that was marked when it was planned, a moment ago."""
+        adapter = self._resources.adapter(row.place)
+        if adapter is None:
+            await self._change(deliveries.back_to_planned(row.id, 0, self._now))
+            return
+        self._resources.account(row.place).budget.take(row.place)
+        await self._transmit(adapter, row)
 
     async def send_row(self, row: DeliveryRow) -> None:
         """Send one row that is due, as its past allows."""
@@ -158,7 +167,9 @@ class Sending:
 
     async def _sent(self, row: DeliveryRow, sent: Sent) -> None:
         now = self._now
-        unit = [deliveries.sent(row.id, sent.refs, now), deliveries.alive(row.place)]
+        unit = [deliveries.sent(row.id, sent.refs, now)]
+        if self._resources.revive(row.place):
+            unit.append(deliveries.alive(row.place))
         message_id = sent.refs[-1].id if sent.refs else None
         if row.surface_id is not None and message_id is not None:
             # What an earlier attempt showed is not known, so only a first one fulfils a wish.
@@ -248,6 +259,7 @@ class Sending:
         if row.surface_id is not None:
             unit.append(surfaces.never_arrived(row.surface_id, now))
         _, marked, *_ = await self._resources.database.write(unit)
+        self._resources.bury(row.place)
         self._lane.changed()
         await report_undelivered(self._resources)
         if marked.count:
@@ -326,23 +338,21 @@ class Sending:
     async def _store_card(self, card: LiveCard) -> DeliveryRow:
         now = self._now
         card.token = surfaces.mint(self._resources.random_bytes)
-        view = card.view(now)
-        source = deliveries.event_source(card.session.id, card.first_sequence)
-        new = NewSurface(
-            token=card.token, kind="card", choices=Letter.STOP, session_id=card.session.id, turn_id=card.turn_id,
-            first_sequence=card.first_sequence,
+        part = Part(
+            source=deliveries.event_source(card.session.id, card.first_sequence), surface=CARD, part=0,
+            place=card.place, view=card.view(now), priority=Priority.PROGRESS, session_id=card.session.id,
+            turn_id=card.turn_id, goes_out=True,
+            new_surface=NewSurface(
+                token=card.token, kind="card", choices=Letter.STOP, session_id=card.session.id, turn_id=card.turn_id,
+                first_sequence=card.first_sequence,
+            ),
         )  # fmt: skip
         self._resources.account(card.place).budget.take(card.place, live_edit=True)
         self._resources.faults.reach("delivery.sending.before")
-        unit = deliveries.send_now(source=source, surface=CARD, place=card.place, view=view, now_ms=now, new=new)
-        surface, row = await self._resources.database.write(unit)
+        _, stored = await self._resources.database.write(deliveries.show_card(part, now))
         self._resources.faults.reach("delivery.sending.after")
-        card.surface_id = surface.rows[0][0]
-        return DeliveryRow(
-            id=row.rows[0][0], source=source, surface=CARD, part=0, session_id=card.session.id, turn_id=card.turn_id,
-            request_id=None, surface_id=card.surface_id, place=card.place, priority=Priority.PROGRESS, view=view,
-            digest=digest_of(view), state="sending", attempt=1, fallback=False, not_before_ms=0,
-        )  # fmt: skip
+        row_id, card.surface_id = stored.rows[0]
+        return part.row(row_id, card.surface_id)
 
     async def edit_card(self, card: LiveCard) -> None:
         """Bring a card up to date. Nothing of it is stored: what it should show is folded from the journal."""

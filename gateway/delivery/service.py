@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from adapters.contract import Place
 from gateway.delivery.alarms import Alarms
@@ -16,6 +16,7 @@ from gateway.ledger import deliveries
 from gateway.ledger.deliveries import UnknownDelivery
 from runtime.clock import Clock
 from runtime.faults import NO_FAULTS, Faults
+from runtime.protocol.events import Event
 
 
 class Delivery:
@@ -47,7 +48,7 @@ class Delivery:
             faults=faults,
         )
         self._alarms = Alarms(clock)
-        self._outbox = Outbox(self._resources)
+        self._outbox = Outbox(self._resources, lambda place, chat: self._reader.moved(place, chat))
         self._reader = Reader(journal, directory, peek, self._outbox, self._resources, self._alarms)
 
     async def recover(self) -> None:
@@ -63,9 +64,9 @@ class Delivery:
             tasks.create_task(self._reader.run(), name="reader of journals")
             await report_undelivered(self._resources)
 
-    def committed(self, session_id: str, sequence: int) -> None:
-        """The journal of the session goes up to `sequence` now."""
-        self._reader.committed(session_id, sequence)
+    def committed(self, session_id: str, sequence: int, stored: Sequence[Event] = ()) -> None:
+        """The journal of the session goes up to `sequence` now; new events that are at hand need not be read."""
+        self._reader.committed(session_id, sequence, stored)
 
     def wake(self, place: Place, *, repairs: bool = False) -> None:
         """Something was planned for the chat, or (`repairs`) a surface of it was closed, and that is committed."""

@@ -94,10 +94,78 @@ def key_of(source: str, surface: str, part: int) -> str:
 
 _INSERT = """
 INSERT OR IGNORE INTO deliveries (source, surface, part, session_id, turn_id, request_id, surface_id,
-    platform, account, chat, thread, person, priority, view, digest, state, attempt, reason,
-    created_at_ms, updated_at_ms)
-VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM surfaces WHERE token = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    platform, account, chat, thread, person, priority, view, digest, state, attempt, created_at_ms, updated_at_ms)
+VALUES (?, ?, ?, ?, ?, ?, (SELECT id FROM surfaces WHERE token = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+RETURNING id, surface_id
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part to be planned. `new_surface`: its message has the controls. `goes_out`: it is sent in this moment."""
+
+    source: str
+    surface: str
+    part: int
+    place: Place
+    view: View
+    priority: Priority
+    session_id: str | None = None
+    turn_id: str | None = None
+    request_id: str | None = None
+    new_surface: NewSurface | None = None
+    goes_out: bool = False
+
+    @property
+    def name(self) -> tuple[str, str, int]:
+        """What it is unique by."""
+        return self.source, self.surface, self.part
+
+    def statements(self, now_ms: int) -> list[Statement]:
+        """Its surface, if any, and its row. The last statement returns the ids of both, or nothing if it is known."""
+        encoded = encode_view(self.view)
+        place, new = self.place, self.new_surface
+        params = (
+            *self.name, self.session_id, self.turn_id, self.request_id, None if new is None else new.token,
+            place.platform, place.account, place.chat, place.thread, place.person, int(self.priority),
+            encoded, digest_of_bytes(encoded), "sending" if self.goes_out else "planned", int(self.goes_out),
+            now_ms, now_ms,
+        )  # fmt: skip
+        made = [] if new is None else [insert(new, place, self.name, now_ms, going_out=self.goes_out)]
+        return [*made, Statement(_INSERT, params, fetch=True)]
+
+    def row(self, row_id: int, surface_id: int | None) -> DeliveryRow:
+        """The stored row."""
+        return DeliveryRow(
+            id=row_id, source=self.source, surface=self.surface, part=self.part, session_id=self.session_id,
+            turn_id=self.turn_id, request_id=self.request_id, surface_id=surface_id, place=self.place,
+            priority=self.priority, view=self.view, digest=digest_of_bytes(encode_view(self.view)),
+            state="sending" if self.goes_out else "planned", attempt=int(self.goes_out), fallback=False,
+            not_before_ms=0,
+        )  # fmt: skip
+
+
+def parts(
+    *,
+    source: str,
+    surface: str,
+    place: Place,
+    views: Sequence[View],
+    priority: Priority,
+    session_id: str | None = None,
+    turn_id: str | None = None,
+    request_id: str | None = None,
+    new_surface: NewSurface | None = None,
+) -> list[Part]:
+    """`views` as parts 0, 1, … of `surface`; the last one is the message of `new_surface`."""
+    return [
+        Part(
+            source=source, surface=surface, part=part, place=place, view=view, priority=priority,
+            session_id=session_id, turn_id=turn_id, request_id=request_id,
+            new_surface=new_surface if part == len(views) - 1 else None,
+        )
+        for part, view in enumerate(views)
+    ]  # fmt: skip
 
 
 def plan(
@@ -118,51 +186,23 @@ def plan(
     With `new_surface`, the last view is its message: the one with the controls. Planning again changes nothing. After
     the commit, tell the outbox: `Outbox.wake(place)`.
     """
-    statements: list[Statement] = []
-    for part, view in enumerate(views):
-        controls = new_surface if part == len(views) - 1 else None
-        if controls is not None:
-            statements.append(insert(controls, place, (source, surface, part), now_ms))
-        statements.append(
-            _row(source, surface, part, place, view, priority, now_ms, (session_id, turn_id, request_id), controls)
-        )
-    return statements
-
-
-def _row(
-    source: str,
-    surface: str,
-    part: int,
-    place: Place,
-    view: View,
-    priority: Priority,
-    now_ms: int,
-    about: tuple[str | None, str | None, str | None],
-    new_surface: NewSurface | None,
-    state: State = "planned",
-    attempt: int = 0,
-    reason: str | None = None,
-) -> Statement:
-    encoded = encode_view(view)
-    params = (
-        source, surface, part, *about, None if new_surface is None else new_surface.token,
-        place.platform, place.account, place.chat, place.thread, place.person,
-        int(priority), encoded, digest_of_bytes(encoded), state, attempt, reason, now_ms, now_ms,
+    planned = parts(
+        source=source, surface=surface, place=place, views=views, priority=priority, session_id=session_id,
+        turn_id=turn_id, request_id=request_id, new_surface=new_surface,
     )  # fmt: skip
-    return Statement(_INSERT, params)
+    return [statement for part in planned for statement in part.statements(now_ms)]
 
 
-def send_now(*, source: str, surface: str, place: Place, view: View, now_ms: int, new: NewSurface) -> list[Statement]:
+def show_card(part: Part, now_ms: int) -> list[Statement]:
     """A card that goes out in this moment: its surface and its row, marked `sending`, in one transaction.
 
     Each returns its id. The row must be new, else Overtaken: a card is never sent twice.
     """
-    about = (new.session_id, new.turn_id, new.request_id)
-    made = insert(new, place, (source, surface, 0), now_ms, going_out=True)
-    row = _row(source, surface, 0, place, view, Priority.PROGRESS, now_ms, about, new, "sending", 1)
+    surface, row = part.statements(now_ms)
+    returning = f"{surface.sql} RETURNING id"
     return [
-        Statement(f"{each.sql} RETURNING id", each.params, expect_rows=1, error=_overtaken, fetch=True)
-        for each in (made, row)
+        Statement(returning, surface.params, expect_rows=1, error=_overtaken, fetch=True),
+        Statement(row.sql, row.params, expect_rows=1, error=_overtaken, fetch=True),
     ]
 
 
@@ -428,6 +468,14 @@ async def repairs(database: Database, platform: str, account: str, chat: str) ->
         )
         for row in await database.read(sql, (platform, account, chat))
     )
+
+
+async def dead_chats(database: Database) -> frozenset[tuple[str, str, str]]:
+    """(platform, account, chat) of every chat that took nothing when it was tried last."""
+    return frozenset((row[0], row[1], row[2]) for row in await database.read(_DEAD))
+
+
+_DEAD = "SELECT platform, account, chat FROM dead_chats"
 
 
 async def oldest_unsent_ms(database: Database) -> int | None:

@@ -307,7 +307,7 @@ class Bench:
         """Return once everything is read and sent."""
         assert self._task is not None
         resting = asyncio.ensure_future(self.delivery.at_rest())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await asyncio.wait((resting, self._task), return_when=asyncio.FIRST_COMPLETED)
         if self._task.done():
             resting.cancel()
@@ -316,7 +316,7 @@ class Bench:
 
     async def until(self, holds: Callable[[], Any] | Callable[[], Awaitable[Any]]) -> None:
         """Return once it holds."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while True:
                 found = holds()
                 if asyncio.iscoroutine(found):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -206,3 +207,44 @@ async def test_several_commits_make_nothing_twice(on: Bench) -> None:
     await on.rest()
     assert len(on.adapter.sent()) == 1
     assert PLACE.chat in on.adapter.chats
+
+
+async def test_a_quick_answer_costs_two_commits(on: Bench) -> None:
+    """One that plans it, already marked as going out, and one that says that it is there."""
+    commits: list[int] = []
+    write = on.store.database.write
+
+    async def counted(unit: Any) -> Any:
+        commits.append(len(unit))
+        return await write(unit)
+
+    on.store.database.write = counted  # type: ignore[method-assign]
+    await on.happen(started(), complete())
+    await on.rest()
+    assert on.adapter.sent() == [Answer(markdown="Hello.")]
+    assert len(commits) == 2
+
+
+async def test_events_at_hand_are_not_read_again(on: Bench) -> None:
+    """What was handed in with the commit is used; where something is missing, the journal is read."""
+    reads: list[int] = []
+    page = on.store.event_page
+
+    async def counted(*args: Any, **options: Any) -> Any:
+        reads.append(1)
+        return await page(*args, **options)
+
+    await on.happen(started(), quietly=True)
+    await on.happen(complete(), quietly=True)
+    stored = (await page("s", after=0)).events
+    on.store.event_page = counted  # type: ignore[method-assign]
+    on.delivery.committed("s", 2, stored)
+    await on.rest()
+    assert on.adapter.sent() == [Answer(markdown="Hello.")]
+    assert not reads
+    await on.happen(started("t2"), quietly=True)
+    await on.happen(complete("Again.", "t2"), quietly=True)
+    on.delivery.committed("s", 4, (await page("s", after=3)).events)
+    await on.rest()
+    assert on.adapter.sent(Answer)[-1] == Answer(markdown="Again.")
+    assert reads
