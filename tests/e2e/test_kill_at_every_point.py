@@ -73,7 +73,6 @@ def answers(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.e2e
 @pytest.mark.timeout(180)
-@pytest.mark.xdist_group("aiogram")
 @pytest.mark.parametrize("point", POINTS)
 async def test_killed_at(world: World, point: str) -> None:
     """Whatever the instant: the tool ran once at most, the turn went on, and the message was answered once."""
