@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from gateway.secrets import redact
 from gateway.views.show import foreign_hosts, hidden_count, show, unshow
 from runtime.protocol.approvals import Action, PendingApproval
 from runtime.protocol.context import JsonValue
@@ -72,7 +73,7 @@ def _argument(name: str, value: JsonValue) -> Entry:
 
 
 def action_text(actions: Sequence[Action]) -> str:
-    """All of `actions`, for reading before a decision."""
+    """All of `actions`, for reading before a decision; only registered secrets are masked."""
     blocks = ["\n".join(_line(entry) for entry in entries(action)) for action in actions]
     if len(blocks) == 1:
         return blocks[0]
@@ -80,9 +81,9 @@ def action_text(actions: Sequence[Action]) -> str:
 
 
 def _line(entry: Entry) -> str:
-    name = "" if entry.name is None else f" {_name(entry.name)}"
+    name = "" if entry.name is None else f" {_name(redact(entry.name))}"
     sign = " =" if entry.json else ":"
-    return f"{entry.kind}{name}{sign} {show(entry.text).replace(chr(10), _INDENT)}"
+    return f"{entry.kind}{name}{sign} {show(redact(entry.text)).replace(chr(10), _INDENT)}"
 
 
 def _name(name: str) -> str:

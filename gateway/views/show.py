@@ -10,6 +10,8 @@ import unicodedata
 from functools import lru_cache
 from typing import Final
 
+from gateway.secrets import redact
+
 MAX_BLANKS: Final = 8
 """More blanks in a row than this are counted instead of shown: padding must not push anything out of sight."""
 
@@ -95,15 +97,16 @@ def _original(match: re.Match[str]) -> str:
 
 
 def plain(text: str, limit: int | None = None) -> str:
-    """One readable line for cards and lists: blanks joined, hidden characters named, cut at `limit` characters."""
-    line = " ".join(text.split())
+    """One readable line for cards and lists: no secrets, blanks joined, hidden characters named, cut at `limit`."""
+    line = " ".join(redact(text).split())
     if not _plain(line):
         line = "".join(_escaped(char) if hidden(char) else char for char in line)
     return line if limit is None or len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def whole(text: str) -> str:
-    """`text` without lone surrogates, which no message can carry."""
+    """`text` as a message can carry it: without registered secrets and lone surrogates."""
+    text = redact(text)
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
