@@ -1,4 +1,4 @@
-"""S-20: only what a person approved runs. Silence, errors, restarts and nonsense run nothing, and each says what it was."""
+"""S-20: only what a person approved runs. Silence, errors, restarts and nonsense run nothing, and say so."""
 
 from __future__ import annotations
 
