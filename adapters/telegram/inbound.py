@@ -165,7 +165,7 @@ def _migrated(update: _Update, old: str, new: str) -> Inbound:
 
 def _content(message: Payload) -> str | None:
     """What a person sent: "text", or the kind of thing; None if it is a notice of the server."""
-    for field in ("text", *FILE_FIELDS, "photo", *_THINGS):
+    for field in ("text", *FILE_FIELDS, "photo", *_THINGS, "caption"):
         if field in message:
             return field
     return None

@@ -25,9 +25,12 @@ TOKEN = "900:TEST"
 ANN = 42
 
 
+POLL_SECONDS = 2
+
+
 async def hasty_sleep(seconds: float) -> None:
-    """Pauses after failures are over at once; those that wait for a silent connection are not."""
-    await asyncio.sleep(0.01 if seconds < 3 else seconds)
+    """Pauses after failures are over at once; the alarm for a silent connection, three polls long, takes its time."""
+    await asyncio.sleep(seconds if seconds == 3 * POLL_SECONDS else 0.01)
 
 
 ENVIRONMENT = Environment(
@@ -43,7 +46,7 @@ class TelegramWorld:
         self.place = Place(platform="telegram", account="900", chat=str(ANN))
 
     def adapter(self) -> Adapter:
-        settings = {"token": TOKEN, "api_base": self.emulator.url, "poll_seconds": 2}
+        settings = {"token": TOKEN, "api_base": self.emulator.url, "poll_seconds": POLL_SECONDS}
         return create(settings, ENVIRONMENT)
 
     async def say(self, text: str) -> None:

@@ -671,7 +671,7 @@ async def test_a_released_lease_saves_nothing(store: CheckpointStore) -> None:
     """Who gave the session back cannot write it."""
     lease = await store.claim("s")
     await store.release(lease)
-    with pytest.raises(StaleCheckpoint):
+    with pytest.raises(StaleCheckpoint, match="given back"):
         await store.save(Checkpoint.empty("s"), lease=lease)
     assert await store.load("s") is None
 
