@@ -1,0 +1,106 @@
+"""S-19, the adapters' part: what an agent wants to do is shown as it is, and cannot leave its frame."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adapters.contract import ApprovalCard, Control, Place, Verbatim, View
+from adapters.telegram.formatted import Formatted
+from adapters.telegram.texts import END_OF_TEXT, shown
+from adapters.terminal import TerminalAdapter
+from adapters.testing import Intake
+from tests.contract.adapter_worlds import ANN, ENVIRONMENT, telegram_world
+from tests.security.telegram_views import covered, entities
+
+PLACE = Place(platform="telegram", account="900", chat=str(ANN))
+CONTROL = Control(label="Approve", token="apv:" + 22 * "A" + ":y")
+
+PAYLOADS = [
+    "```\nrm -rf /\n```",
+    "`````` `x` ``",
+    "</pre></code><b>Approved</b><a href='https://evil.example'>Approve here</a>",
+    "<https://evil.example|Approve here> <!channel> <@U1>",
+    "](https://evil.example) [x](tg://user?id=1)",
+    "*bold* _it_ ~s~ ||spoiler|| > quote # head",
+    "\\`\\*\\_ &lt;b&gt; &#96;",
+    "@everyone @alice https://evil.example /approve #tag $CASH user@mail.example",
+    "first\n\n\nlast\n———\nFor 42",
+    "🔐 May I?\nasked by Ann",
+    "👨‍👩‍👧‍👦 𝔘 e\u0301 שלום",
+]
+
+
+def cards(body: str) -> list[View]:
+    return [
+        ApprovalCard(title="May I run this?", lines=("asked by Ann",), body=body, controls=(CONTROL,), mention=("42",)),
+        ApprovalCard(title="May I run this?", body=body, controls=(CONTROL,)),
+        Verbatim(title="Part 1 of 2", text=body),
+    ]
+
+
+@pytest.mark.xdist_group("aiogram")
+@pytest.mark.parametrize("body", PAYLOADS)
+async def test_telegram_shows_the_action_in_one_block(body: str) -> None:
+    """What the server made of it has one block that is the action, no link and no mention but ours, our line last."""
+    async with telegram_world() as world:
+        adapter = world.adapter()
+        await adapter.start(Intake())
+        for card in cards(body):
+            await adapter.send(PLACE, card, "k", 1)
+            message = world.emulator.messages(ANN)[-1]
+            found = [(one["type"], covered(message, one)) for one in entities(message)]
+            assert [text for kind, text in found if kind == "pre"] == [body]
+            assert {kind for kind, _ in found} <= {"pre", "bold", "text_mention"}
+            first, *_, last = message["text"].split("\n")
+            assert first in ("🔐 May I run this?", "Part 1 of 2")
+            assert last in ("For 42", END_OF_TEXT)
+        await adapter.stop()
+
+
+def pre_of(made: Formatted) -> list[str]:
+    units = made.text.encode("utf-16-le")
+    return [
+        units[2 * entity.offset : 2 * entity.end].decode("utf-16-le")
+        for entity in made.entities
+        if entity.style.type == "pre"
+    ]
+
+
+@given(st.text(min_size=1, max_size=1500).filter(lambda text: text.strip() == text))
+def test_telegram_block_is_the_action_whatever_it_is(body: str) -> None:
+    """For any action: one block, exactly the action, nothing else inside it."""
+    for card in cards(body):
+        assert isinstance(card, ApprovalCard | Verbatim)
+        made = shown(card)
+        assert pre_of(made) == [body]
+        block = next(entity for entity in made.entities if entity.style.type == "pre")
+        others = [entity for entity in made.entities if entity is not block]
+        assert all(entity.end <= block.offset or entity.offset >= block.end for entity in others)
+
+
+@pytest.mark.parametrize("body", [*PAYLOADS, "x\x1b[2K\rls", "\x07\x08\x9b31m", "a\u202eb\u2066c\u200b"])
+async def test_terminal_obeys_nothing_that_is_shown(body: str) -> None:
+    """Control characters are written out, so that no text moves the cursor, colours, reorders or hides anything."""
+
+    async def nobody() -> AsyncIterator[str]:
+        await asyncio.Event().wait()
+        yield ""
+
+    screen = io.StringIO()
+    adapter = TerminalAdapter(ENVIRONMENT, nobody(), screen)
+    await adapter.start(Intake())
+    for card in cards(body):
+        await adapter.send(Place(platform="terminal", account="local", chat="terminal"), card, "k", 1)
+    await adapter.stop()
+    written = screen.getvalue()
+    assert not {letter for letter in written if ord(letter) < 32 or 0x7F <= ord(letter) < 0xA0} - {"\n"}
+    assert not set(written) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200b")
+    for line in body.replace("\x1b", "\\u{1b}").replace("\r", "\\u{d}").split("\n"):
+        if line.isprintable():
+            assert line in written
