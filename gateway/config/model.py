@@ -16,6 +16,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    PlainSerializer,
     PrivateAttr,
     ValidationInfo,
     model_validator,
@@ -23,7 +24,7 @@ from pydantic import (
 
 from gateway.config.problems import Wrong
 from gateway.exits import ExitCode
-from gateway.secrets import Secret
+from gateway.secrets import Secret, redact_all
 
 T = TypeVar("T")
 
@@ -558,7 +559,7 @@ class Config(Section):
     slack: SlackSection = SlackSection()
     discord: DiscordSection = DiscordSection()
     terminal: TerminalSection = TerminalSection()
-    adapters: dict[Slug, dict[str, Any]] = {}
+    adapters: Annotated[dict[Slug, dict[str, Any]], PlainSerializer(redact_all, when_used="json")] = {}
     """Settings of adapters that other packages bring, by their name: [adapters.<name>]. Keys that end in `token`,
     `secret`, `key` or `password` are treated as secrets, and `<key>_file` reads one from a file."""
     models: Several[ModelSection] = ()

@@ -126,6 +126,9 @@ def _fill_slot(slot: _Slot, done: Filled, folder: Path, environ: Mapping[str, st
             value = _read(folder / Path(file).expanduser())
         elif isinstance(inline, str):
             value = _inline(inline, file, slot, done)
+        elif inline is not None and slot.path[0] == "adapters":
+            # Nothing else checks the settings of a stranger's adapter, and this one would be shown as it stands.
+            raise _Unusable("must be text, and it is something else", "write it in double quotes")
         else:
             return
     except _Unusable as problem:
