@@ -19,7 +19,6 @@ TEXTS: Final[dict[str, str]] = {
     "card.stopped": "Stopped",
     "card.stopped_by": "Stopped by {who}",
     "card.interrupted": "Interrupted by a restart",
-    "card.ended": "Ended",
     "card.recovered": "↻ Restarted, going on by itself",
     "card.retrying": "The model service did not answer, trying again",
     "card.steered": "↪ {who}: {text}",

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from adapters.contract import Place, ThreadStatus
+from adapters.contract import Place, Reaction, ThreadStatus, View
 from gateway.budget import Priority
 from gateway.delivery.cards import LiveCard
 from gateway.ledger.deliveries import DeliveryRow, Repair
 
-Thread: TypeAlias = "tuple[str | None, str | None]"
-"""(thread, person): what goes out in order."""
+Thread: TypeAlias = "tuple[str | None, str | None, bool]"
+"""(thread, person, marks): what goes out in order. Marks on messages are in no order with what is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class GiveSign:
 Job: TypeAlias = SendRow | EditMessage | ShowCard | GiveSign
 
 
-def thread_of(place: Place) -> Thread:
+def thread_of(place: Place, view: View | None = None) -> Thread:
     """The part of a place within which order is kept."""
-    return place.thread, place.person
+    return place.thread, place.person, isinstance(view, Reaction | ThreadStatus)
 
 
 def urgency_of(job: Job) -> Priority:
@@ -93,7 +93,7 @@ def _rank(job: Job, served: Mapping[Thread, int]) -> tuple[int, int, int, int]:
     it; then whoever waited longest; then the older."""
     match job:
         case SendRow(row=row, urgency=urgency):
-            return urgency, 1, served.get(thread_of(row.place), 0), row.id
+            return urgency, 1, served.get(thread_of(row.place, row.view), 0), row.id
         case EditMessage(repair=repair):
             return repair.priority, 0 if repair.priority is Priority.CONTROL else 2, 0, repair.surface_id
         case ShowCard(card=card, what=what):
@@ -106,7 +106,7 @@ def _sends(work: Work, now_ms: int) -> Iterable[SendRow]:
     heads: dict[Thread, DeliveryRow] = {}
     urgency: dict[Thread, Priority] = {}
     for row in work.rows:
-        thread = thread_of(row.place)
+        thread = thread_of(row.place, row.view)
         heads.setdefault(thread, row)
         urgency[thread] = min(urgency.get(thread, Priority.PROGRESS), row.priority)
     return (SendRow(row, urgency[thread]) for thread, row in heads.items() if row.not_before_ms <= now_ms)

@@ -198,24 +198,24 @@ class Lane:
                 self._marked.discard(row.id)
                 await self._sending.send_marked_row(row)
             case SendRow(row=row):
-                self._turn_of(row.place)
+                self._turn_of(thread_of(row.place, row.view))
                 await self._sending.send_row(row)
             case EditMessage(repair=repair):
                 await self._sending.edit_message(repair)
             case ShowCard(card=card, what="send"):
-                self._turn_of(card.place)
+                self._turn_of(thread_of(card.place))
                 await self._sending.send_card(card)
             case ShowCard(card=card):
-                self._turn_of(card.place)
+                self._turn_of(thread_of(card.place))
                 await self._sending.edit_card(card)
             case GiveSign(card=card, view=view):
                 await self._sending.give_sign(card, view)
             case _:
                 assert_never(job)
 
-    def _turn_of(self, place: Place) -> None:
+    def _turn_of(self, thread: Thread) -> None:
         self._count += 1
-        self._served[thread_of(place)] = self._count
+        self._served[thread] = self._count
 
 
 def _is_live_edit(job: Job) -> bool:

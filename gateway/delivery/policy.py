@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from adapters.contract import Answer, ApprovalCard, Capabilities, Notice, View
+from adapters.contract import (
+    Answer,
+    ApprovalCard,
+    Capabilities,
+    Notice,
+    Private,
+    Reaction,
+    ThreadStatus,
+    View,
+)
 from adapters.errors import (
     AdapterError,
     BadCredentials,
@@ -64,7 +73,9 @@ def before_send(row: DeliveryRow, capabilities: Capabilities) -> Next:
     if row.attempt > 1 or row.priority is Priority.PROGRESS:
         return LeaveUnknown()
     marked = repeated(row.view)
-    return LeaveUnknown() if marked is None else SendMarked(marked)
+    if marked is None:
+        return LeaveUnknown()
+    return Send() if marked == row.view else SendMarked(marked)  # it was marked before, and put off by the platform
 
 
 # ------------------------------------------------------------------------------------------------------- after it
@@ -147,6 +158,8 @@ def after_error(error: Exception, row: DeliveryRow, capabilities: Capabilities) 
             return _refused(error, row) if simpler is None else Simplify(simpler)
         case TargetGone(moved_to=str() as chat):
             return Follow(chat)
+        case TargetGone() if isinstance(row.view, Reaction | Private | ThreadStatus):
+            return GiveUp(reason_of(error))  # its message or person is gone; that says nothing about the chat
         case TargetGone(thread_only=True) if row.place.thread is not None and not row.fallback:
             return ToParent()
         case TargetGone():

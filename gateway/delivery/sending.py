@@ -98,7 +98,7 @@ class Sending:
         if adapter is None:
             self._resources.account(row.place).failed(None)
             return
-        if row.surface == CARD and not self._refresh(row):
+        if row.surface == CARD and not self._still_wanted(row):
             await self._end(row, "failed", OVERTAKEN)
             return
         if policy.is_request(row) and (missing := await deliveries.parts_missing(self._resources.database, row)):
@@ -112,7 +112,7 @@ class Sending:
             case LeaveUnknown():
                 await self._leave_unknown(row, "its outcome was never known")
 
-    def _refresh(self, row: DeliveryRow) -> bool:
+    def _still_wanted(self, row: DeliveryRow) -> bool:
         """Whether a card that was put off, or whose fate is not known, still has a turn to show."""
         card = self._lane.card_of(row.surface_id)
         return row.attempt > 0 or (card is not None and not card.over)

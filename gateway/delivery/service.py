@@ -101,5 +101,5 @@ class Delivery:
         await self._reader.settle()
 
     async def forget(self, before_ms: int) -> None:
-        """Remove rows that were settled before `before_ms`."""
-        await self._resources.database.write([deliveries.forget(before_ms)])
+        """Remove what was settled before `before_ms`."""
+        await self._resources.database.write(deliveries.forget(before_ms))

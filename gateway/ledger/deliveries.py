@@ -345,12 +345,26 @@ def alive(place: Place) -> Statement:
     )
 
 
-def forget(before_ms: int) -> Statement:
-    """Remove rows that were settled before `before_ms`; what waits or is open stays."""
-    return Statement(
-        "DELETE FROM deliveries WHERE state IN ('sent', 'unknown', 'failed') AND updated_at_ms < ?"
-        " AND (surface_id IS NULL OR surface_id IN (SELECT id FROM surfaces WHERE state = 'closed'))",
-        (before_ms,),
+_LIVE = "kind IN ('card', 'approval') AND state <> 'closed'"
+
+
+def forget(before_ms: int) -> tuple[Statement, Statement]:
+    """Remove what was settled before `before_ms`: rows, then messages that no row belongs to any more.
+
+    What waits stays, and so do open requests and the cards of running turns. A button of a removed message is told that
+    it is no longer in use.
+    """
+    return (
+        Statement(
+            "DELETE FROM deliveries WHERE state IN ('sent', 'unknown', 'failed') AND updated_at_ms < ?"  # noqa: S608
+            f" AND (surface_id IS NULL OR surface_id NOT IN (SELECT id FROM surfaces WHERE {_LIVE}))",
+            (before_ms,),
+        ),
+        Statement(
+            f"DELETE FROM surfaces WHERE updated_at_ms < ? AND NOT ({_LIVE}) AND NOT EXISTS"  # noqa: S608
+            " (SELECT 1 FROM deliveries WHERE surface_id = surfaces.id)",
+            (before_ms,),
+        ),
     )
 
 

@@ -8,7 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from adapters.contract import Answer, ApprovalCard, Capabilities, Document, Notice, Place, TurnCard, View
+from adapters.contract import (
+    Answer,
+    ApprovalCard,
+    Capabilities,
+    Control,
+    Document,
+    MessageRef,
+    Notice,
+    Place,
+    Reaction,
+    ThreadStatus,
+    TurnCard,
+    View,
+)
 from adapters.errors import (
     BadCredentials,
     MarkupRefused,
@@ -576,3 +589,75 @@ async def test_two_sessions_of_one_chat_have_a_card_each(on: Bench) -> None:
     await on.rest()
     by_phase = {view.phase.value for view in on.adapter.messages.values() if isinstance(view, TurnCard)}
     assert by_phase == {"working", "done"}
+
+
+async def test_the_platforms_own_state_of_a_thread_follows_the_turn(tmp_path: Path) -> None:
+    """Processing, suspended while it waits, active at the end; the end survives a crash, since it is a row."""
+    async with bench(tmp_path, replace(FAST, native_stop=True)) as on:
+        await on.happen(started(), begin("c0"))
+        await on.until(lambda: on.adapter.sent(ThreadStatus))
+        await on.happen(requested(), pending=pending())
+        await on.until(lambda: len(on.adapter.sent(ThreadStatus)) == 2)
+        await on.happen(events.ApprovalResolved(request_id="r1", turn_id="t1", decision=Resolution.APPROVED))
+        await on.until(lambda: len(on.adapter.sent(ThreadStatus)) == 3)
+        await on.happen(events.TurnComplete(turn_id="t1", last_assistant_message="Done."))
+        await on.rest()
+        states = [view.state for view in on.adapter.sent(ThreadStatus)]
+        assert states == ["processing", "suspended", "processing", "active"]
+        assert ("status", 0, "sent", 1) in await on.states()
+
+
+async def test_a_repeat_that_is_put_off_makes_no_further_copy(on: Bench) -> None:
+    """Nothing was done by a platform that asks for patience, so there is one second surface and no third."""
+    on.adapter.failures.extend([OutcomeUnknown("?"), RateLimited("slow", retry_after=3), None])
+    new = NewSurface(token="A" * 22, kind="notice", choices="r")
+    view = Notice(text="a", controls=(Control(label="Retry", token=surfaces.payload("A" * 22, surfaces.Letter.RETRY)),))
+    unit = deliveries.plan(
+        source="in:1", surface="x", place=PLACE, views=[view], priority=Priority.CONTROL, now_ms=1, new_surface=new
+    )
+    await on.store.database.write(unit)
+    on.delivery.wake(PLACE)
+    for seconds in (1, 3):
+        await on.until(lambda: on.clock.sleeping)
+        on.clock.advance(seconds)
+    await on.rest()
+    assert await on.states() == [("x", 0, "sent", 2)]
+    assert await on.rows("SELECT message_id, adoptable, choices FROM surfaces ORDER BY id") == [
+        (None, 1, "r"),
+        ("1", 0, "r"),
+    ]
+
+
+async def test_a_mark_on_a_message_that_is_gone_says_nothing_about_the_chat(on: Bench) -> None:
+    """The mark is given up, the chat lives, and what is said does not wait for marks."""
+    ref = MessageRef(platform="rec", account="bot", chat="42", id="7")
+    on.adapter.fail_when = lambda view: TargetGone("message not found") if isinstance(view, Reaction) else None
+    on.adapter.hold()
+    await plan(on, Notice(text="first"))
+    await on.until(lambda: on.adapter.waiting)
+    await plan(on, Reaction(ref=ref, mark="accepted"), source="in:2", priority=Priority.PROGRESS)
+    await plan(on, Answer(markdown="second"), source="in:3")
+    on.adapter.release()
+    await on.rest()
+    assert texts(on.adapter.chats["42"]) == ["first", "second"]
+    assert [type(view) for view in on.adapter.sent()] == [Notice, Answer, Reaction]
+    assert not on.told
+
+
+async def test_what_is_settled_is_forgotten_in_time(on: Bench) -> None:
+    """Old rows and closed messages go; an open request stays, however old."""
+    await on.happen(started(), requested(), pending=pending())
+    await on.until(lambda: len(on.adapter.messages) == 2)
+    await on.happen(events.TurnComplete(turn_id="t1", last_assistant_message="x"), session="other")
+    await plan(on, Answer(markdown="a"))
+    await on.rest()
+    await on.delivery.forget(on.clock.now_ms() + 1)
+    assert {row[0] for row in await on.states()} == {"approval", "card"}
+    await on.happen(
+        events.ApprovalResolved(request_id="r1", turn_id="t1", decision=Resolution.EXPIRED),
+        events.TurnComplete(turn_id="t1", last_assistant_message="x"),
+    )
+    await on.rest()
+    await on.delivery.forget(on.clock.now_ms() + 1)
+    assert await on.states() == []
+    assert await on.rows("SELECT count(*) FROM surfaces") == [(0,)]
