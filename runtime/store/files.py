@@ -17,15 +17,19 @@ def prepare(path: Path) -> None:
 
     A missing folder is made with mode 0700. ConfigurationError for a link, a foreign owner or anything but a file.
     """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        os.close(os.open(path, flags, 0o600))
-    except FileExistsError:
-        pass
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _create(path)
     except OSError as error:
         raise ConfigurationError(f"the database {path} cannot be made: {error.strerror}; check the folder") from error
     secure(path)
+
+
+def _create(path: Path) -> None:
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        return  # whatever it is, it is looked at next
 
 
 def secure(path: Path) -> None:

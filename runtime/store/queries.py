@@ -14,20 +14,20 @@ INSERT_HEAD = """
         created_at_ms)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT DO NOTHING
-    RETURNING event_sequence
 """
 
-# COALESCE keeps what is not given: metadata that did not change need not be encoded again, and labels never change.
+# The save id says that nobody saved since the head was read, so all that was read still holds; the other conditions are
+# there for those who write by hand. COALESCE keeps what is not given: metadata that did not change need not be encoded
+# again, and labels never change.
 UPDATE_HEAD = """
     UPDATE sessions SET
         sequence = ?1, save_id = ?2, version = ?3, context_epoch = ?4, context_length = ?5,
-        event_sequence = event_sequence + ?6, active_turn_id = ?7, retiring = ?8, model_route = ?9, title = ?10,
+        event_sequence = ?6, active_turn_id = ?7, retiring = ?8, model_route = ?9, title = ?10,
         state = ?11, updated_at_ms = ?12, metadata = COALESCE(?13, metadata),
         session_context = COALESCE(?14, session_context), workspace_label = COALESCE(?15, workspace_label),
         origin_label = COALESCE(?16, origin_label)
     WHERE session_id = ?17 AND save_id = ?18 AND sequence < ?1 AND context_epoch = ?19 AND context_length = ?20
         AND (?21 IS NULL OR (owner_id = ?21 AND generation = ?22))
-    RETURNING event_sequence
 """
 
 READ_SESSION = """
@@ -171,10 +171,9 @@ READ_LOOP = "SELECT runtime_status, loop_state FROM loops WHERE session_id = ?"
 
 # -- journals
 
-# The head was updated before, in the same transaction: its event_sequence is that of the save's last event.
 INSERT_EVENT = """
     INSERT INTO event_journal (session, session_id, sequence, submission_id, recorded_at_ms, event_kind, payload)
-    SELECT number, ?1, event_sequence - ?2, ?3, ?4, ?5, ?6 FROM sessions WHERE session_id = ?1
+    VALUES ((SELECT number FROM sessions WHERE session_id = ?1), ?1, ?2, ?3, ?4, ?5, ?6)
 """
 
 READ_EVENT_SEQUENCE = "SELECT event_sequence FROM sessions WHERE session_id = ?"

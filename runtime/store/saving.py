@@ -53,63 +53,71 @@ class SaveRequest:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The statements of a save (the first returns the journal's new end), and what is known once they are committed."""
+    """The statements of a save, where its first event goes, and what is known once they are committed."""
 
     unit: list[Statement]
-    delta: ContextDelta
-    small: SmallTables
+    first_event: int
+    known: Known
 
 
 def plan(request: SaveRequest, known: Known | None) -> Plan:
     """What to write. StaleCheckpoint or InvalidCheckpoint where `known` already shows that it must fail."""
-    checkpoint = request.checkpoint
+    checkpoint, session_id = request.checkpoint, request.checkpoint.session_id
     if known is None and request.lease is not None:
         raise stale(checkpoint, "the session of the lease is gone")
     if known is not None and known.saved:
         _check_against(known, request)
     delta = _delta(request, known.head if known is not None and known.saved else None)
+    last_event = known.head.event_sequence if known else 0
+    head = Head(
+        sequence=checkpoint.sequence,
+        save_id=request.save_id,
+        context_epoch=delta.epoch,
+        context_length=delta.start + len(delta.items),
+        event_sequence=last_event + len(request.events),
+    )
     before = known.small if known else None
     after = changes.small_tables(checkpoint, before)
-    session_id = checkpoint.session_id
     unit = [
-        _head(request, delta, known, after.metadata),
+        _head(request, known, head, after.metadata),
         *_items(session_id, delta),
         *changes.message_changes(session_id, before, after),
         *changes.outcome_changes(session_id, delta.items, before),
         *changes.tool_changes(checkpoint, before),
         *changes.approval_changes(session_id, before, checkpoint.pending_approval, request.events, request.now_ms),
         *changes.loop_changes(checkpoint, before, after),
-        *_events(request),
+        *_events(request, last_event + 1),
         *_execution(request),
         *_receipts(request),
         *_grants(request),
     ]
-    return Plan(unit, delta, after)
+    return Plan(unit, last_event + 1, Known(head, checkpoint.session_context, after))
 
 
 def _delta(request: SaveRequest, head: Head | None) -> ContextDelta:
-    checkpoint, delta = request.checkpoint, request.delta
+    """The delta that was given, or the rest of the context; either must start where the stored context ends."""
+    checkpoint = request.checkpoint
     epoch, length = (head.context_epoch, head.context_length) if head else (checkpoint.context_epoch, 0)
-    if delta is None:
-        start = length if checkpoint.context_epoch == epoch else 0
-        delta = ContextDelta(epoch=checkpoint.context_epoch, start=start, items=checkpoint.context.since(start))
-        if len(checkpoint.context) < start:
-            raise stale(
-                checkpoint, f"the stored context has {start} items, the checkpoint only {len(checkpoint.context)}"
-            )
+    delta = request.delta or _rest(checkpoint, length if checkpoint.context_epoch == epoch else 0)
     if delta.epoch != checkpoint.context_epoch:
         raise InvalidCheckpoint(
             f"session {checkpoint.session_id!r}: the delta is of context epoch {delta.epoch}, "
             f"the checkpoint of {checkpoint.context_epoch}"
         )
-    ends = {(epoch, length), (epoch + 1, 0)} if head else {(checkpoint.context_epoch, 0)}
-    if (delta.epoch, delta.start) not in ends:
+    if (delta.epoch, delta.start) not in {(epoch, length), (epoch + 1, 0) if head else (epoch, length)}:
         raise stale(
             checkpoint,
             f"the delta starts at item {delta.start} of epoch {delta.epoch}, "
             f"but the stored context ends at item {length} of epoch {epoch}",
         )
     return delta
+
+
+def _rest(checkpoint: Checkpoint, start: int) -> ContextDelta:
+    given = len(checkpoint.context)
+    if given < start:
+        raise stale(checkpoint, f"the stored context has {start} items, the checkpoint only {given}")
+    return ContextDelta(epoch=checkpoint.context_epoch, start=start, items=checkpoint.context.since(start))
 
 
 def stale(checkpoint: Checkpoint, why: str) -> StaleCheckpoint:
@@ -130,16 +138,16 @@ def _check_against(known: Known, request: SaveRequest) -> None:
         )
 
 
-def _head(request: SaveRequest, delta: ContextDelta, known: Known | None, metadata: str) -> Statement:
+def _head(request: SaveRequest, known: Known | None, head: Head, metadata: str) -> Statement:
     checkpoint = request.checkpoint
     active = checkpoint.active_execution
     changing = (
-        checkpoint.sequence,
-        request.save_id,
+        head.sequence,
+        head.save_id,
         checkpoint.version,
-        delta.epoch,
-        delta.start + len(delta.items),
-        len(request.events),
+        head.context_epoch,
+        head.context_length,
+        head.event_sequence,
         active.turn_id if active else None,
         int(checkpoint.retiring),
         checkpoint.model_route,
@@ -152,7 +160,7 @@ def _head(request: SaveRequest, delta: ContextDelta, known: Known | None, metada
         sql, params = queries.INSERT_HEAD, (checkpoint.session_id, *changing, metadata, *labels, request.now_ms)
     else:
         sql, params = queries.UPDATE_HEAD, (*changing, *_next_save(request, known, metadata))
-    return Statement(sql, params, 1, lambda: stale(checkpoint, "another writer was faster"), fetch=True)
+    return Statement(sql, params, 1, lambda: stale(checkpoint, "another writer was faster"))
 
 
 def _next_save(request: SaveRequest, known: Known, metadata: str) -> tuple[Any, ...]:
@@ -181,14 +189,14 @@ def _items(session_id: str, delta: ContextDelta) -> list[Statement]:
     return [Statement(queries.INSERT_ITEM, rows, many=True)] if rows else []
 
 
-def _events(request: SaveRequest) -> list[Statement]:
+def _events(request: SaveRequest, first: int) -> list[Statement]:
     rows: list[tuple[Any, ...]] = []
-    for behind, event in zip(range(len(request.events) - 1, -1, -1), request.events, strict=True):
+    for sequence, event in enumerate(request.events, start=first):
         if isinstance(event, Event):
             msg, submission_id, recorded_at_ms = event.msg, event.submission_id, event.recorded_at_ms
         else:
             msg, submission_id, recorded_at_ms = event, request.submission_id, request.now_ms
-        rows.append((request.checkpoint.session_id, behind, submission_id, recorded_at_ms, *codec.encode_event(msg)))
+        rows.append((request.checkpoint.session_id, sequence, submission_id, recorded_at_ms, *codec.encode_event(msg)))
     return [Statement(queries.INSERT_EVENT, rows, many=True)] if rows else []
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from runtime.clock import Clock, SystemClock
-from runtime.errors import CheckpointError, CommitUnknown, StaleCheckpoint
+from runtime.errors import CheckpointError, CommitUnknown, InvalidCheckpoint, StaleCheckpoint
 from runtime.faults import NO_FAULTS, Faults
 from runtime.protocol import checks
 from runtime.protocol.approvals import Grant, PendingApproval
@@ -192,24 +192,36 @@ class SqliteStore:
         if known is not None:
             try:
                 return await self._save(request, known)
-            except StaleCheckpoint:
+            except (StaleCheckpoint, InvalidCheckpoint):
                 pass  # what is remembered may be out of date: another connection may have written
-        return await self._save(request, await self._read_known(checkpoint.session_id))
+        try:
+            return await self._save(request, await self._read_known(checkpoint.session_id))
+        except StaleCheckpoint as refused:
+            if lease is not None and (owner := await self._other_owner(lease)) is not None:
+                raise saving.stale(checkpoint, owner) from refused
+            raise
+
+    async def _other_owner(self, lease: Lease) -> str | None:
+        """Who took the session away from the lease, in words; None where nobody did."""
+        rows = await self.database.read(queries.READ_OWNER_OF_SESSION, (lease.session_id,))
+        if not rows or rows[0][:2] == (lease.generation, lease.owner_id):
+            return None
+        _, owner_id, host, _, pid, *_ = rows[0]
+        return "the session was given back" if owner_id is None else f"process {pid} on host {host!r} owns the session"
 
     async def _save(self, request: saving.SaveRequest, known: saving.Known | None) -> Saved:
         session_id = request.checkpoint.session_id
         plan = saving.plan(request, known)
         try:
-            results = await self._writer.write(plan.unit)
+            await self._writer.write(plan.unit)
         except CommitUnknown as unknown:
             self._remembered.pop(session_id, None)
             return await self._look_up(request, unknown)
         except BaseException:
             self._remembered.pop(session_id, None)
             raise
-        last_event: int = results[0].rows[0][0]
-        self._remember(session_id, _known(request, plan, last_event))
-        return Saved(first_event=last_event - len(request.events) + 1, save_id=request.save_id)
+        self._remember(session_id, plan.known)
+        return Saved(first_event=plan.first_event, save_id=request.save_id)
 
     async def _look_up(self, request: saving.SaveRequest, unknown: CommitUnknown) -> Saved:
         try:
@@ -431,17 +443,6 @@ class SqliteStore:
 def _owner(owner_id: str, host: str, boot_id: str, pid: int, start: int, expires_at_ms: int) -> Owner:
     process = Process(host=host, boot_id=boot_id, pid=pid, start=start)
     return Owner(owner_id=owner_id, process=process, expires_at_ms=expires_at_ms)
-
-
-def _known(request: saving.SaveRequest, plan: saving.Plan, last_event: int) -> saving.Known:
-    head = Head(
-        sequence=request.checkpoint.sequence,
-        save_id=request.save_id,
-        context_epoch=plan.delta.epoch,
-        context_length=plan.delta.start + len(plan.delta.items),
-        event_sequence=last_event,
-    )
-    return saving.Known(head, request.checkpoint.session_context, plan.small)
 
 
 def _summary(

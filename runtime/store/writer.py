@@ -216,9 +216,16 @@ class Connection:
     async def open(cls, path: Path, *, busy_timeout_ms: int) -> Connection:
         """Connect in autocommit mode: every transaction is begun by its statement. The file must exist."""
         made: list[sqlite3.Connection] = []
+        failed: list[sqlite3.Error] = []
 
         def make(*args: Any, **options: Any) -> sqlite3.Connection:
-            made.append(sqlite3.Connection(*args, **options))
+            # After a failure the driver leaves its thread to itself, which then may outlive the loop and fail there. So
+            # it gets a connection in any case, and is closed in the ordinary way.
+            try:
+                made.append(sqlite3.Connection(*args, **options))
+            except sqlite3.Error as error:
+                failed.append(error)
+                made.append(sqlite3.Connection(":memory:"))
             return made[0]
 
         connection = await aiosqlite.connect(
@@ -229,6 +236,9 @@ class Connection:
             cached_statements=256,
             factory=make,
         )
+        if failed:
+            await connection.close()
+            raise failed[0]
         return cls(connection, made[0], await find_batch_call(connection))
 
     @property

@@ -110,7 +110,7 @@ async def test_a_dead_owner_here_is_replaced_at_once(tmp_path: Path, child: subp
     child.wait()
     taken = await ours.claim("s")
     assert taken.generation == lease.generation + 1
-    with pytest.raises(StaleCheckpoint, match="stale"):
+    with pytest.raises(StaleCheckpoint, match=f"process {os.getpid()} on host .* owns the session"):
         await theirs.save(replace(Checkpoint.empty("s"), sequence=1), lease=lease)
     await ours.aclose()
     await theirs.aclose()

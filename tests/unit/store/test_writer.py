@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -371,3 +372,14 @@ async def test_an_io_error_at_any_statement(
     assert "later" in bench.stored()
     bench.outside.close()
     await bench.writer.aclose()
+
+
+async def test_a_file_that_cannot_be_opened_leaves_no_thread(tmp_path: Path) -> None:
+    """A missing file is the driver's error, and its thread has ended by the time we are told."""
+    before = threading.enumerate()
+    with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+        await Connection.open(tmp_path / "absent.db", busy_timeout_ms=50)
+    for thread in set(threading.enumerate()) - set(before):
+        thread.join(5)
+        assert not thread.is_alive()
+    assert not (tmp_path / "absent.db").exists()
