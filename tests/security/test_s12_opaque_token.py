@@ -101,6 +101,8 @@ async def test_message_is_not_adopted_before_it_was_sent(tmp_path: Path) -> None
         )
         await s.database.write([surfaces.insert(planned, TOPIC, ("x", "y", 0), 1)])
         assert await s.press(planned, Letter.APPROVE, TOPIC) == STALE
+        form = await s.press(planned, Letter.APPROVE, TOPIC, None, kind=InboundKind.FORM, text="no")
+        assert form == STALE
         assert s.sessions.executed == []
 
 

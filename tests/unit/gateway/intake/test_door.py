@@ -10,9 +10,10 @@ import pytest
 
 from adapters.contract import InboundKind, Notice, SenderKind, Text
 from gateway.access import Policy
+from gateway.ledger.database import Database, Unit
 from gateway.ledger.surfaces import Letter
 from runtime.errors import CheckpointError
-from runtime.store.writer import Statement
+from runtime.store.writer import Result, Statement
 from tests.support.intake import ANN_PRIVATE, EVE, GROUP, Stage, person, stage
 
 EVES = replace(ANN_PRIVATE, chat=EVE)
@@ -208,6 +209,20 @@ async def test_unknown_kind_leaves_nothing(tmp_path: Path) -> None:
         assert await s.outcomes() == []
 
 
+class Counting:
+    """A database that counts its writes."""
+
+    def __init__(self, database: Database) -> None:
+        self.read = database.read
+        self._write = database.write
+        self.writes = 0
+
+    async def write(self, unit: Unit) -> list[Result]:
+        """Count it, and do it."""
+        self.writes += 1
+        return await self._write(unit)
+
+
 async def flood(s: Stage, strangers: int) -> None:
     """That many strangers write ten times each."""
     for _ in range(10):
@@ -217,9 +232,11 @@ async def flood(s: Stage, strangers: int) -> None:
 
 
 async def test_strangers_cannot_fill_the_disk(tmp_path: Path) -> None:
-    """What strangers leave is bounded by their number, not by what they send."""
+    """What strangers cost is bounded by their number, not by what they send: rows, and writes too."""
     async with stage(tmp_path) as s:
+        counting = s.intake._database = Counting(s.database)  # type: ignore[assignment]
         await flood(s, 20)
+        assert counting.writes == 40
         assert len(await s.audit()) == 20
         assert len(await s.planned()) == 20
 
