@@ -132,6 +132,15 @@ class Budget:
         )
         return max(0, *waits)
 
+    def of_one_person(self, place: Place) -> None:
+        """The chat is private. A limit per minute is one of groups; a private chat has the one per second alone.
+
+        https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
+        """
+        per_second = self._capabilities.sends_per_second
+        chat = self._chat(place.chat, self._now_ms())
+        chat.minute.limit = max(self._capabilities.sends_per_minute, round(60 * per_second))
+
     def take(self, place: Place, *, live_edit: bool = False) -> None:
         """One request goes out now."""
         now = self._now_ms()

@@ -137,7 +137,8 @@ class Lane:
         if job is None:
             due = next_due_ms(work, now)
             if due is None:
-                return self._wake.is_set() or self._rows_stale or self._repairs_stale
+                flushed = await self._sending.flush()
+                return flushed or self._wake.is_set() or self._rows_stale or self._repairs_stale
             await self._pause(due - now)
             return True
         wait = self._wait_ms(job)
@@ -156,8 +157,9 @@ class Lane:
             await self._find_adopted()
         if self._rows_stale:
             self._rows_stale = False
-            self._rows = await deliveries.due(database, place.platform, place.account, place.chat, ROWS_AT_ONCE)
-            self._full = len(self._rows) == ROWS_AT_ONCE
+            rows = await deliveries.due(database, place.platform, place.account, place.chat, ROWS_AT_ONCE)
+            self._full = len(rows) == ROWS_AT_ONCE
+            self._rows = tuple(row for row in rows if row.id not in self._sending.settled_later)
             self._respect_bans()
 
     async def _find_adopted(self) -> None:

@@ -333,6 +333,8 @@ class Reader:
             reply_to=None if asking is None or asking.private else asking.ref,
             private=asking is not None and asking.private,
         )
+        if card.private:
+            self._resources.account(card.place).budget.of_one_person(card.place)
         if not session.known:
             await self._find_card(card)
         session.known = True

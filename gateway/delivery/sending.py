@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence, Set
 from dataclasses import replace
 from typing import Literal, Protocol, assert_never
 
-from adapters.contract import Adapter, Place, Sent, ThreadStatus, Typing, View
-from adapters.errors import AdapterError, MarkupRefused, NotConnected, RateLimited, Refused, TargetGone
+from adapters.contract import Adapter, Place, Reaction, Sent, ThreadStatus, Typing, View
+from adapters.errors import AdapterError, BadCredentials, MarkupRefused, NotConnected, RateLimited, Refused, TargetGone
 from gateway.budget import Priority
 from gateway.delivery import policy
 from gateway.delivery.cards import MAX_EDIT_FAILURES, LiveCard
@@ -33,7 +33,7 @@ from gateway.ledger.digest import digest_of
 from gateway.ledger.surfaces import Letter, NewSurface
 from gateway.strings import say
 from gateway.views.messages import in_parent_chat, repeated
-from runtime.store.writer import Statement
+from runtime.store.writer import Result, Statement
 
 log = logging.getLogger("pilothouse.gateway.delivery")
 
@@ -76,6 +76,7 @@ class Sending:
         self._resources = resources
         self._lane = lane
         self._edit_failures = 0
+        self._later: dict[int, Statement] = {}
 
     @property
     def _now(self) -> int:
@@ -104,6 +105,9 @@ class Sending:
         if policy.is_request(row) and (missing := await deliveries.parts_missing(self._resources.database, row)):
             await self._give_up(row, f"a part of the action could not be shown ({', '.join(missing)})")
             return
+        if isinstance(row.view, Reaction | ThreadStatus):
+            await self._set_mark(adapter, row)
+            return
         match policy.before_send(row, adapter.capabilities):
             case Send():
                 await self._mark_and_send(adapter, row, deliveries.sending(row, self._now))
@@ -111,6 +115,49 @@ class Sending:
                 await self._send_marked(adapter, row, view)
             case LeaveUnknown():
                 await self._leave_unknown(row, "its outcome was never known")
+
+    async def _set_mark(self, adapter: Adapter, row: DeliveryRow) -> None:
+        """A mark that is set twice is set once, so nothing has to be written before it; and after it, in good time."""
+        account = self._resources.account(row.place)
+        account.budget.take(row.place)
+        try:
+            await adapter.send(row.place, row.view, row.key, row.attempt + 1)
+        except RateLimited as error:
+            account.budget.ban(row.place, self._now + round(error.retry_after * 1000))
+        except NotConnected:
+            account.failed(None)
+        except BadCredentials:
+            await self._platform_failed(row.place, policy.CREDENTIALS_RETRY_SECONDS, credentials=True)
+        except Exception as error:  # noqa: BLE001 - whatever it was: a mark is not worth a second try
+            _log_fault(error, row.view)
+            self._settle_later(row, deliveries.ended(row.id, "failed", policy.reason_of(error), self._now))
+        else:
+            account.reached()
+            self._settle_later(row, deliveries.sent(row.id, (), self._now))
+
+    def _settle_later(self, row: DeliveryRow, statement: Statement) -> None:
+        self._later[row.id] = statement
+        self._lane.settled(row)
+
+    @property
+    def settled_later(self) -> Set[int]:
+        """Rows that need no more work, which is not stored yet."""
+        return self._later.keys()
+
+    async def flush(self) -> bool:
+        """Store what became of marks, if nothing else was stored since. True: there was something."""
+        if not self._later:
+            return False
+        await self._write([])
+        return True
+
+    async def _write(self, unit: Sequence[Statement]) -> list[Result]:
+        """One transaction, with what became of marks before it."""
+        later = dict(self._later)
+        results = await self._resources.database.write([*unit, *later.values()])
+        for row_id in later:
+            del self._later[row_id]
+        return results[: len(unit)]
 
     def _still_wanted(self, row: DeliveryRow) -> bool:
         """Whether a card that was put off, or whose fate is not known, still has a turn to show."""
@@ -138,7 +185,7 @@ class Sending:
             unit.append(surfaces.going_out(row.surface_id, self._now))
         self._resources.account(row.place).budget.take(row.place)
         self._resources.faults.reach("delivery.sending.before")
-        await self._resources.database.write(unit)
+        await self._write(unit)
         self._resources.faults.reach("delivery.sending.after")
         marked = await self._as_stored(row, view)
         await self._transmit(adapter, marked)
@@ -175,7 +222,7 @@ class Sending:
             # What an earlier attempt showed is not known, so only a first one fulfils a wish.
             shown = row.digest if row.attempt == 1 else None
             unit.append(surfaces.arrived(row.surface_id, message_id, shown, now))
-        await self._resources.database.write(unit)
+        await self._write(unit)
         self._lane.settled(row)
         if row.surface_id is not None and message_id is not None:
             self._lane.arrived(row.surface_id, message_id)
@@ -210,7 +257,7 @@ class Sending:
                 assert_never(after)
 
     async def _change(self, *statements: Statement) -> None:
-        await self._resources.database.write(statements)
+        await self._write(statements)
         self._lane.changed()
 
     async def _platform_failed(self, place: Place, seconds: float | None, credentials: bool) -> None:
@@ -229,7 +276,7 @@ class Sending:
             surfaces.move_chat(place, chat, now),
             *self._resources.neighbours.moved(place, chat),
         ]
-        await self._resources.database.write(unit)
+        await self._write(unit)
         self._lane.changed(repairs=True)
         self._lane.moved_to(chat)
 
@@ -242,7 +289,7 @@ class Sending:
         unit = [deliveries.ended(row.id, state, reason, self._now)]
         if state == "failed" and row.surface_id is not None:
             unit.append(surfaces.never_arrived(row.surface_id, self._now))
-        await self._resources.database.write(unit)
+        await self._write(unit)
         self._lane.settled(row)
 
     async def _give_up(self, row: DeliveryRow, reason: str) -> None:
@@ -258,7 +305,7 @@ class Sending:
         unit = [*deliveries.give_up_chat(row.place, reason, now)]
         if row.surface_id is not None:
             unit.append(surfaces.never_arrived(row.surface_id, now))
-        _, marked, *_ = await self._resources.database.write(unit)
+        _, marked, *_ = await self._write(unit)
         self._resources.bury(row.place)
         self._lane.changed()
         await report_undelivered(self._resources)
@@ -311,7 +358,7 @@ class Sending:
             self._resources.faults.reach("delivery.sent.after")
 
     async def _repaired(self, repair: Repair, statement: Statement) -> None:
-        await self._resources.database.write([statement])
+        await self._write([statement])
         self._lane.repaired(repair)
 
     # --------------------------------------------------------------------------------------------------- live cards
@@ -349,7 +396,7 @@ class Sending:
         )  # fmt: skip
         self._resources.account(card.place).budget.take(card.place, live_edit=True)
         self._resources.faults.reach("delivery.sending.before")
-        _, stored = await self._resources.database.write(deliveries.show_card(part, now))
+        _, stored = await self._write(deliveries.show_card(part, now))
         self._resources.faults.reach("delivery.sending.after")
         row_id, card.surface_id = stored.rows[0]
         return part.row(row_id, card.surface_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from gateway.ledger import deliveries, surfaces
 from gateway.ledger.surfaces import NewSurface
 from runtime.protocol import events
 from runtime.protocol.approvals import Resolution
+from runtime.store.writer import Result, Statement
 from tests.support.delivering import FAST, PLACE, Bench, bench, is_open_card, pending
 
 THREAD = replace(PLACE, thread="9")
@@ -604,7 +605,7 @@ async def test_the_platforms_own_state_of_a_thread_follows_the_turn(tmp_path: Pa
         await on.rest()
         states = [view.state for view in on.adapter.sent(ThreadStatus)]
         assert states == ["processing", "suspended", "processing", "active"]
-        assert ("status", 0, "sent", 1) in await on.states()
+        assert ("status", 0, "sent", 0) in await on.states()
 
 
 async def test_a_repeat_that_is_put_off_makes_no_further_copy(on: Bench) -> None:
@@ -661,3 +662,47 @@ async def test_what_is_settled_is_forgotten_in_time(on: Bench) -> None:
     await on.delivery.forget(on.clock.now_ms() + 1)
     assert await on.states() == []
     assert await on.rows("SELECT count(*) FROM surfaces") == [(0,)]
+
+
+async def test_a_mark_costs_one_commit_and_is_sent_once(on: Bench) -> None:
+    """Setting a mark twice is setting it once, so nothing is written before it."""
+    ref = MessageRef(platform="rec", account="bot", chat="42", id="7")
+    commits: list[int] = []
+    write = on.store.database.write
+
+    async def counted(unit: Sequence[Statement]) -> list[Result]:
+        commits.append(len(unit))
+        return await write(unit)
+
+    await plan(on, Reaction(ref=ref, mark="accepted"), priority=Priority.PROGRESS)
+    on.store.database.write = counted  # type: ignore[method-assign]
+    await on.rest()
+    assert len(commits) == 1
+    await on.restart()
+    await on.rest()
+    assert on.adapter.sent() == [Reaction(ref=ref, mark="accepted")]
+    assert await on.states() == [("answer", 0, "sent", 0)]
+
+
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [(OutcomeUnknown("?"), "failed"), (Refused("REACTION_INVALID"), "failed"), (ZeroDivisionError(), "failed")],
+)
+async def test_a_mark_that_fails_is_not_tried_again(on: Bench, error: Exception, state: str) -> None:
+    """A platform that refuses it is not asked again."""
+    ref = MessageRef(platform="rec", account="bot", chat="42", id="7")
+    on.adapter.failures.append(error)
+    await plan(on, Reaction(ref=ref, mark="accepted"), priority=Priority.PROGRESS)
+    await on.rest()
+    assert [row[2] for row in await on.states()] == [state]
+
+
+async def test_a_mark_waits_out_a_ban(on: Bench) -> None:
+    """The ban counts for the whole chat, and the mark comes after it."""
+    ref = MessageRef(platform="rec", account="bot", chat="42", id="7")
+    on.adapter.failures.append(RateLimited("slow", retry_after=4))
+    await plan(on, Reaction(ref=ref, mark="accepted"), priority=Priority.PROGRESS)
+    await on.until(lambda: on.clock.sleeping)
+    on.clock.advance(4)
+    await on.rest()
+    assert [row[2] for row in await on.states()] == ["sent"]

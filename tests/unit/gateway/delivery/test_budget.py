@@ -133,3 +133,11 @@ def test_chats_with_nothing_to_remember_are_forgotten() -> None:
     for n in range(2 * MAX_CHATS):
         made.wait_ms(replace(PLACE, chat=f"x{n}"), Priority.ANSWER)
     assert made.wait_ms(replace(PLACE, chat="banned"), Priority.CONTROL) == 60_000
+
+
+def test_a_private_chat_has_no_limit_per_minute_of_its_own() -> None:
+    """The limit of 20 a minute is one of groups; one a second holds everywhere."""
+    made, time = budget()
+    made.of_one_person(PLACE)
+    instants = send_all(made, time, Priority.CONTROL, 60)
+    assert 55 <= len(instants) <= 60
