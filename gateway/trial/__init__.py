@@ -26,7 +26,10 @@ def run_trial(*, state: Path | None = None, plain: bool = False) -> int:
 async def _run(trial: Trial, *, lines: bool) -> int:
     async with trial:
         await _front(trial, lines=lines).run()
+        elsewhere = trial.started_elsewhere
     sys.stdout.write(f"The trial is over. Its files: {trial.stage.folder}\n")
+    if elsewhere:
+        sys.stdout.write(f"The gateway that you started elsewhere still runs: kill {elsewhere}\n")
     return ExitCode.OK if trial.answered or not trial.said else ExitCode.FAILED
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
+from contextlib import suppress
 from typing import TextIO
 
 from gateway.trial.chat import Alert, Change, Message, Note
@@ -22,23 +24,33 @@ class Lines:
         self._source = source or sys.stdin
         self._target = target or sys.stdout
         self._printed = 0
+        self._lines: asyncio.Queue[str] = asyncio.Queue()
 
     async def run(self) -> None:
         """Read to the end of input, or until `:quit`."""
         for item in self._trial.chat.timeline:
             self._print(item if isinstance(item, Note) else None)
         self._trial.listen(self._print)
+        self._read(asyncio.get_running_loop())
         await self._trial.until(lambda: self._trial.phase is not Phase.STARTING, READY_SECONDS)
         try:
-            while line := await self._read():
+            while line := await self._lines.get():
                 await self._trial.handle(line, patient=True)
         except Quit:
             return
         await self._outstanding()
 
-    async def _read(self) -> str:
-        """The next line. A thread reads: standard input may be a file, which no selector watches."""
-        return await asyncio.to_thread(self._source.readline)
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Read in a thread: input may be a file, which no selector watches. A daemon, so that Ctrl-C need not wait."""
+
+        def lines() -> None:
+            line = "first"
+            while line:
+                line = self._source.readline()
+                with suppress(RuntimeError):  # the trial may be over by now
+                    loop.call_soon_threadsafe(self._lines.put_nowait, line)
+
+        threading.Thread(target=lines, name="read lines", daemon=True).start()
 
     async def _outstanding(self) -> None:
         """Wait until everything said was answered and the chat is quiet, or a person would have to press something."""

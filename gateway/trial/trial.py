@@ -113,6 +113,11 @@ class Trial:
         return self._emulator.clock.now()
 
     @property
+    def started_elsewhere(self) -> int | None:
+        """Process id of a gateway that was started in another terminal and runs now."""
+        return self._child.pid if self._child.pid != self._child.started else None
+
+    @property
     def restart_command(self) -> str:
         """What starts the gateway from another terminal."""
         return command_for_people(self.stage.config)

@@ -132,6 +132,7 @@ async def test_gateway_of_another_terminal_is_seen(trial: Trial, stage: Stage) -
         await said(trial, f"The gateway is back: process {elsewhere.pid}, started in another terminal.")
         await trial.handle(":start")
         await said(trial, f"The gateway runs already, as process {elsewhere.pid}.")
+        assert trial.started_elsewhere == elsewhere.pid
     finally:
         elsewhere.kill()
         await elsewhere.wait()
