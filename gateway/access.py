@@ -6,7 +6,7 @@ and at the platform's own word on the sender, at no name, no text and nothing th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -153,7 +153,6 @@ class Refusal:
 
 
 Verdict = Authorized | Refusal
-Authorizer = Callable[[Policy, Inbound], Verdict]
 
 
 def authorize(policy: Policy, inbound: Inbound) -> Verdict:

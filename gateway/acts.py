@@ -8,7 +8,7 @@ from gateway.strings import say
 from runtime.errors import ConfigurationError
 from runtime.protocol import ops
 from runtime.protocol.approvals import ApprovalResult, Decision, InterruptResult, PendingApproval, Resolution
-from runtime.protocol.checkpoint import Checkpoint, Receipt
+from runtime.protocol.checkpoint import Checkpoint
 from runtime.protocol.context import UserMessage
 from runtime.store.writer import Statement
 
@@ -65,11 +65,6 @@ async def result_words(desk: Desk, result: ApprovalResult) -> str:
 def requesters(approval: PendingApproval) -> frozenset[str]:
     """On whose behalf the gated calls would run."""
     return frozenset(action.requester for action in approval.actions.values() if action.requester is not None)
-
-
-def refusal_of(receipt: Receipt) -> str | None:
-    """Why an op was rejected, or None."""
-    return (receipt.reason or "") if receipt.status == "rejected" else None
 
 
 def last_message(checkpoint: Checkpoint | None) -> UserMessage | None:
