@@ -17,6 +17,7 @@ from adapters.registry import factory_of
 from gateway.access import Access, Policy
 from gateway.agents import Agents
 from gateway.budget import Priority
+from gateway.catching_up import CatchUp
 from gateway.claim import Claim
 from gateway.config import Config, binding_for
 from gateway.config.model import ModelSection
@@ -26,8 +27,8 @@ from gateway.delivery.border import Neighbours
 from gateway.delivery.directory import LedgerDirectory
 from gateway.handling import Desk
 from gateway.health import HealthSite, PlatformVitals, Vitals
-from gateway.intake import Intake
-from gateway.ledger import audit, deliveries, inbound, people
+from gateway.intake import Intake, chat_moved, settle_claims
+from gateway.ledger import audit, deliveries, inbound
 from gateway.ledger import places as place_rows
 from gateway.metrics import Metrics
 from gateway.places import Places
@@ -40,7 +41,6 @@ from runtime.host import Runtime
 from runtime.models.base import Model
 from runtime.protocol import ops
 from runtime.store.sqlite import SqliteStore
-from runtime.store.writer import Statement
 from runtime.tools.base import Tool
 
 log = logging.getLogger("pilothouse")
@@ -179,7 +179,7 @@ class Gateway:
         connections = Connections(
             {name: factory_of(name)(settings, environment) for name, settings in config.platforms().items()},
             lambda one: gateway.take(one),
-            lambda platform, account: gateway.delivery.connected(platform, account),
+            lambda adapter: gateway.connected(adapter),
             clock,
         )
         delivery = Delivery(
@@ -190,7 +190,7 @@ class Gateway:
             neighbours=Neighbours(
                 undeliverable=lambda session, request, reason: gateway.undeliverable(session, request, reason),
                 tell_owner=lambda text: gateway.tell_owner(text),
-                moved=_moved,
+                moved=lambda place, chat: chat_moved(place, chat, clock.now_ms()),
             ),
             clock=clock,
             random_bytes=secrets.token_bytes,
@@ -208,6 +208,7 @@ class Gateway:
             routes=lambda: tuple(models),
             strict_commands=lambda: config.commands.strict,
             message_bytes=lambda: config.limits.message_bytes,
+            offline_age_ms=lambda: config.gateway.offline_age_seconds * 1000,
             faults=faults,
         )
         gateway = cls(
@@ -293,6 +294,13 @@ class Gateway:
     async def _abandon(self) -> None:
         await self.connections.stop()
         await self.runtime.aclose()
+
+    async def connected(self, adapter: Adapter) -> None:
+        """An adapter takes messages in: what waited for it goes out, and what was missed is caught up with."""
+        self.delivery.connected(adapter.platform, adapter.account)
+        missed = await CatchUp(self.store.database, self.take, self.clock).run(adapter)
+        if missed:
+            log.info("%d messages that were missed on %s are taken in", missed, adapter.platform)
 
     async def take(self, one: Inbound) -> None:
         """The intake that adapters are given."""
@@ -383,22 +391,15 @@ class Gateway:
 async def _access(config: Config, store: SqliteStore, clock: Clock) -> tuple[Access, Claim | None]:
     """Rights as configured. The first owner, claimed by code, counts until the configuration names one."""
     section = config.access
-    owners = frozenset(section.owners)
-    if not owners:
-        owners = await people.claimed_owners(store.database)
     policy = Policy(
         users=frozenset(section.users),
         approvers=frozenset(section.approvers),
-        owners=owners,
+        owners=frozenset(section.owners),
         dangerously_open=section.dangerously_open,
     )
-    claim = None if owners else Claim(secrets.token_bytes, clock)
+    policy = await settle_claims(store.database, policy, clock)
+    claim = None if policy.owners else Claim(secrets.token_bytes, clock)
     return Access(policy), claim
-
-
-def _moved(place: Place, chat: str) -> Sequence[Statement]:
-    """What else moves when a chat that we write to turns out to have another id."""
-    return (inbound.move_chat(place, chat), place_rows.move_chat(place, chat))
 
 
 def _claim_text(claim: Claim) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from adapters.contract import Adapter, Intake
 from adapters.errors import AdapterError, BadCredentials
@@ -20,14 +20,14 @@ class Connections:
     """One adapter per platform of the configuration.
 
     They are made before anything runs, since what is planned meanwhile has to fit their platform; connecting comes
-    later, beside the recovery of sessions. `connected` is called with each account once its adapter takes messages in.
+    later, beside the recovery of sessions. `connected` is called with each adapter once it takes messages in.
     """
 
     def __init__(
         self,
         adapters: Mapping[str, Adapter],
         intake: Intake,
-        connected: Callable[[str, str], None],
+        connected: Callable[[Adapter], Awaitable[None]],
         clock: Clock,
     ) -> None:
         self._adapters = dict(adapters)
@@ -85,7 +85,7 @@ class Connections:
             else:
                 self._ready[platform] = adapter.account
                 log.info("connected to %s as %s", platform, adapter.account)
-                self._connected(platform, adapter.account)
+                await self._connected(adapter)
                 return
             await self._clock.sleep(pause)
             pause = min(2 * pause, LAST_PAUSE_SECONDS)
