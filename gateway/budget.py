@@ -17,10 +17,10 @@ from adapters.contract import Capabilities, Place
 MAX_CHATS = 4096
 """Chats that are remembered at most; a chat with nothing to remember is forgotten first."""
 
-BURST = 3.0
-"""Messages that a chat takes at once. Telegram asks for one a second and allows "short bursts" above it."""
+BURST = 3
+"""Messages that a chat takes at once, within the time that its limit gives them. Telegram allows "short bursts"."""
 
-PLATFORM_PER_SECOND = 30.0
+PLATFORM_PER_SECOND = 30
 """Telegram's limit over all chats of one bot; Slack's and Discord's are per method or route and answer with 429."""
 
 
@@ -32,58 +32,29 @@ class Priority(IntEnum):
     PROGRESS = 2
 
 
-_CHAT_RESERVE = {Priority.CONTROL: 0.0, Priority.ANSWER: 0.0, Priority.PROGRESS: 1.0}
+_BURST_RESERVE = {Priority.CONTROL: 0, Priority.ANSWER: 0, Priority.PROGRESS: 1}
 _SHARE_RESERVE = {Priority.CONTROL: 0.0, Priority.ANSWER: 0.1, Priority.PROGRESS: 0.3}
 
 
 @dataclass(slots=True)
-class Bucket:
-    """Tokens that come back at `rate` per second, up to `capacity`."""
-
-    rate: float
-    capacity: float
-    level: float
-    at_ms: int
-
-    @classmethod
-    def full(cls, rate: float, capacity: float, now_ms: int) -> Bucket:
-        """A bucket of which nothing was taken."""
-        return cls(rate, capacity, capacity, now_ms)
-
-    def settle(self, now_ms: int) -> float:
-        """The level now. A clock that went back changes nothing."""
-        if now_ms > self.at_ms:
-            self.level = min(self.capacity, self.level + self.rate * (now_ms - self.at_ms) / 1000)
-        self.at_ms = now_ms
-        return self.level
-
-    def wait_ms(self, now_ms: int, reserve: float) -> int:
-        """How long until one token can be taken with `reserve` left over."""
-        missing = min(1.0 + reserve, self.capacity) - self.settle(now_ms)
-        return 0 if missing <= 1e-9 else math.ceil(missing / self.rate * 1000)
-
-    def take(self, now_ms: int) -> None:
-        """Take one token, also where none is left: the debt is waited for."""
-        self.level = self.settle(now_ms) - 1.0
-
-
-@dataclass(slots=True)
 class Window:
-    """At most `limit` requests in any `span_ms`: a limit per minute holds for every minute, not on average."""
+    """At most `limit` requests in any `span_ms`: a limit holds for every such span, not on average."""
 
     limit: int
     span_ms: int
     taken: deque[int] = field(default_factory=deque[int])
 
     def settle(self, now_ms: int) -> int:
-        """How many were taken within the span that ends now."""
+        """How many were taken within the span that ends now. What a corrected clock puts into the future was just now."""
+        if self.taken and self.taken[-1] > now_ms:
+            self.taken = deque(min(at_ms, now_ms) for at_ms in self.taken)
         while self.taken and self.taken[0] <= now_ms - self.span_ms:
             self.taken.popleft()
         return len(self.taken)
 
-    def wait_ms(self, now_ms: int, share: float) -> int:
-        """How long until one more is within the limit, of which `share` is left to others."""
-        allowed = max(1, self.limit - math.ceil(self.limit * share))
+    def wait_ms(self, now_ms: int, reserve: int) -> int:
+        """How long until one more is within the limit, of which `reserve` is left to others."""
+        allowed = max(1, self.limit - reserve)
         excess = self.settle(now_ms) - allowed
         return 0 if excess < 0 else self.taken[excess] + self.span_ms - now_ms
 
@@ -94,14 +65,14 @@ class Window:
 
 @dataclass(slots=True)
 class _Chat:
-    burst: Bucket
+    burst: Window
     minute: Window
     banned_until_ms: int = 0
     next_edit_ms: int = 0
 
     def idle(self, now_ms: int) -> bool:
-        full = self.burst.settle(now_ms) >= self.burst.capacity and self.minute.settle(now_ms) == 0
-        return full and now_ms >= self.banned_until_ms and now_ms >= self.next_edit_ms
+        spent = self.burst.settle(now_ms) + self.minute.settle(now_ms)
+        return not spent and now_ms >= self.banned_until_ms and now_ms >= self.next_edit_ms
 
 
 class Budget:
@@ -110,7 +81,7 @@ class Budget:
     def __init__(self, capabilities: Capabilities, now_ms: Callable[[], int]) -> None:
         self._capabilities = capabilities
         self._now_ms = now_ms
-        self._all = Bucket.full(PLATFORM_PER_SECOND, PLATFORM_PER_SECOND, now_ms())
+        self._all = Window(PLATFORM_PER_SECOND, 1000)
         self._out_until_ms = 0
         self._chats: OrderedDict[str, _Chat] = OrderedDict()
 
@@ -122,13 +93,14 @@ class Budget:
         now = self._now_ms()
         chat = self._chat(place.chat, now)
         share = _SHARE_RESERVE[priority]
+        reserve = _BURST_RESERVE[priority]
         waits = (
             self._out_until_ms - now,
             chat.banned_until_ms - now,
             chat.next_edit_ms - now if live_edit else 0,
-            self._all.wait_ms(now, share * self._all.capacity),
-            chat.burst.wait_ms(now, _CHAT_RESERVE[priority]),
-            chat.minute.wait_ms(now, share),
+            self._all.wait_ms(now, math.ceil(share * self._all.limit)),
+            chat.burst.wait_ms(now, reserve),
+            chat.minute.wait_ms(now, math.ceil(share * chat.minute.limit)),
         )
         return max(0, *waits)
 
@@ -167,15 +139,16 @@ class Budget:
     def _chat(self, name: str, now_ms: int) -> _Chat:
         chat = self._chats.get(name)
         if chat is None:
-            chat = self._chats[name] = self._fresh(now_ms)
+            chat = self._chats[name] = self._fresh()
             self._forget_idle(now_ms)
         self._chats.move_to_end(name)
         return chat
 
-    def _fresh(self, now_ms: int) -> _Chat:
+    def _fresh(self) -> _Chat:
         per_second, per_minute = self._capabilities.sends_per_second, self._capabilities.sends_per_minute
+        burst = max(BURST, round(per_second))
         return _Chat(
-            burst=Bucket.full(per_second, max(BURST, per_second), now_ms),
+            burst=Window(burst, round(burst / per_second * 1000)),
             minute=Window(per_minute, 60_000),
         )
 
