@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from adapters.emulators.telegram.call import Call
 from adapters.emulators.telegram.errors import bad_request
-from adapters.emulators.telegram.schema import bot_api
+from adapters.emulators.telegram.nested import read_object
 from adapters.emulators.wire_json import JsonObject, is_array, is_object
 
 MAX_CALLBACK_BYTES: Final = 64
@@ -77,9 +77,8 @@ def _kind(value: JsonObject, rows: list[list[Any]]) -> ReplyMarkup | None:
     if value.get("keyboard"):
         return ReplyMarkup(kind=MarkupKind.KEYBOARD, wire=value)
     if rows:
-        known = bot_api().types["InlineKeyboardButton"]
-        kept = [[{name: button[name] for name in button if name in known} for button in row] for row in rows if row]
-        wire = {"inline_keyboard": kept} | {name: item for name, item in value.items() if name == "force_reply"}
+        kept = [[read_object("InlineKeyboardButton", button) for button in row] for row in rows if row]
+        wire = {"inline_keyboard": kept} | ({"force_reply": True} if value.get("force_reply") is True else {})
         return ReplyMarkup(kind=MarkupKind.INLINE, wire=wire) if kept else None
     if value.get("remove_keyboard"):
         return ReplyMarkup(kind=MarkupKind.REMOVE, wire=value)

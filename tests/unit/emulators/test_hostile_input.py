@@ -40,35 +40,62 @@ SCRAPS = st.sampled_from(
         "<b>",
         "*",
         "attach://x",
-        "9" * 30,
+        "999999999999999999999999",
     ]
 )
+ANYTHING = SCRAPS | st.integers(-2, 9) | st.booleans() | st.none() | st.just({}) | st.just([])
+
+
+def some_of(*names: str) -> st.SearchStrategy[dict[str, Any]]:
+    """An object that has any of these members, and perhaps one that nobody knows."""
+    return st.fixed_dictionaries({}, optional={name: ANYTHING for name in (*names, "unheard_of")})
+
+
 BUTTON = st.fixed_dictionaries(
-    {}, optional={"text": SCRAPS, "callback_data": SCRAPS, "url": SCRAPS, "copy_text": st.just({})}
-)
-ENTITY = st.fixed_dictionaries(
-    {},
+    {"text": st.just("a") | ANYTHING},
     optional={
-        "type": st.sampled_from(["bold", "pre", "text_link", "text_mention", "custom_emoji", "date_time", "url", ""]),
-        "offset": st.integers(-2, 9) | SCRAPS,
-        "length": st.integers(-2, 9) | SCRAPS,
-        "url": SCRAPS,
-        "user": st.just({"id": "x"}),
-        "unix_time": SCRAPS,
+        "callback_data": st.just("b") | ANYTHING,
+        "url": ANYTHING,
+        "style": ANYTHING,
+        "copy_text": some_of("text"),
     },
 )
-OBJECTS = st.one_of(
-    st.fixed_dictionaries(
-        {}, optional={"inline_keyboard": st.lists(st.lists(BUTTON, max_size=2), max_size=2) | SCRAPS}
-    ),
-    st.fixed_dictionaries(
-        {}, optional={"message_id": SCRAPS | st.integers(), "quote": SCRAPS, "quote_position": SCRAPS}
-    ),
-    st.fixed_dictionaries({}, optional={"type": SCRAPS, "emoji": SCRAPS, "media": SCRAPS, "caption": SCRAPS}),
-    st.lists(ENTITY, max_size=3),
-    st.lists(st.fixed_dictionaries({}, optional={"type": SCRAPS, "media": SCRAPS, "command": SCRAPS}), max_size=3),
+ENTITY = st.fixed_dictionaries(
+    {
+        "type": st.sampled_from(["bold", "pre", "text_link", "text_mention", "custom_emoji", "date_time", "url", ""]),
+        "offset": st.integers(-1, 5) | ANYTHING,
+        "length": st.integers(-1, 5) | ANYTHING,
+    },
+    optional={
+        "url": st.just("a.example") | ANYTHING,
+        "user": some_of("id"),
+        "unix_time": ANYTHING,
+        "language": ANYTHING,
+    },
 )
-VALUES = SCRAPS | OBJECTS.map(json.dumps)
+FITTING: dict[str, st.SearchStrategy[Any]] = {
+    "reply_markup": st.fixed_dictionaries(
+        {}, optional={"inline_keyboard": st.lists(st.lists(BUTTON, max_size=2), max_size=2)}
+    )
+    | some_of("keyboard", "force_reply", "remove_keyboard", "inline_keyboard"),
+    "entities": st.lists(ENTITY, max_size=3),
+    "caption_entities": st.lists(ENTITY, max_size=3),
+    "link_preview_options": some_of("is_disabled", "url"),
+    "reply_parameters": some_of("message_id", "chat_id", "quote", "quote_position", "allow_sending_without_reply"),
+    "reaction": st.lists(some_of("type", "emoji"), max_size=2),
+    "commands": st.lists(some_of("command", "description") | st.just({"command": "a", "description": "b"}), max_size=2),
+    "scope": some_of("type", "chat_id") | st.just({"type": "chat", "chat_id": 7}),
+    "media": st.lists(some_of("type", "media", "caption"), max_size=3),
+    "message_ids": st.lists(ANYTHING, max_size=3),
+    "allowed_updates": st.lists(ANYTHING, max_size=3),
+}
+
+
+def values_for(parameter: str) -> st.SearchStrategy[str]:
+    """Text for a parameter: what fits it about, or anything."""
+    fitting = FITTING.get(parameter)
+    anything = SCRAPS | ANYTHING.map(json.dumps)
+    return anything if fitting is None else fitting.map(json.dumps) | anything
 
 
 def platform() -> Platform:
@@ -115,7 +142,7 @@ def test_methods_answer_or_refuse(data: st.DataObject) -> None:
     assert method is not None
     fields = data.draw(st.lists(st.sampled_from([*sorted(method.fields), "chat_id", "text"]), max_size=6))
     values = {"chat_id": data.draw(st.sampled_from(["7", "-100"])), "text": "a😀b"}
-    values |= {field: data.draw(VALUES) for field in fields}
+    values |= {field: data.draw(values_for(field)) for field in fields}
     result = asyncio.run(run(name, values))
     if isinstance(result, ApiError):
         assert 400 <= result.status < 500

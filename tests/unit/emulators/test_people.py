@@ -342,3 +342,32 @@ async def test_screen_shows_chat_actions(emulator: TelegramEmulator, bot: RawBot
     )
     (shown,) = emulator.journal.of(EntryKind.SCREEN, "action")
     assert shown.data == {"chat_id": ALICE, "action": "typing", "thread": None}
+
+
+async def test_any_update_can_be_injected(emulator: TelegramEmulator, bot: RawBot) -> None:
+    """Kinds that no deed makes arrive as given; what the platform would never send is refused with its places."""
+    await bot.updates(allowed_updates=ALL)
+    alice = {"id": ALICE, "is_bot": False, "first_name": "Alice"}
+    query = {"id": "1", "from": alice, "query": "x", "offset": ""}
+    pressed = {"id": "2", "from": alice, "inline_message_id": "m", "chat_instance": "c", "data": "go"}
+    await emulator.inject("inline_query", query)
+    await emulator.inject("callback_query", pressed)
+    first, second = await fetch(emulator, bot)
+    assert (first["inline_query"], second["callback_query"]) == (query, pressed)
+    with pytest.raises(NotPossible, match=r"missing_field at update\.inline_query\.offset"):
+        await emulator.inject("inline_query", {"id": "1", "from": alice, "query": "x"})
+    with pytest.raises(NotPossible, match=r"unknown_field at update\.telepathy"):
+        await emulator.inject("telepathy", {})
+
+
+async def test_open_link_previews_are_found(emulator: TelegramEmulator, bot: RawBot) -> None:
+    """Of all sends and edits, those that left a preview open are listed; other methods have no such flag."""
+    off = {"link_preview_options": {"is_disabled": True, "prefer_small_media": True}}
+    sent = await bot.result("sendMessage", chat_id=ALICE, text="a", **off)
+    await bot.result("sendChatAction", chat_id=ALICE, action="typing")
+    disabled = {"is_disabled": True}
+    assert emulator.lacking("link_preview_options", disabled) == []
+    await bot.result("editMessageText", chat_id=ALICE, message_id=sent["message_id"], text="b")
+    await bot.result("sendMessage", chat_id=ALICE, text="c", link_preview_options={"is_disabled": False})
+    found = emulator.lacking("link_preview_options", disabled)
+    assert [(call.method, call.params["text"]) for call in found] == [("editMessageText", "b"), ("sendMessage", "c")]

@@ -109,6 +109,8 @@ async def test_refusals_have_the_servers_words(bot: RawBot, params: dict[str, An
             {"inline_keyboard": [BUTTON]},
             'field "inline_keyboard" of the InlineKeyboardMarkup must be an Array of Arrays',
         ),
+        (keyboard([BUTTON | {"style": 5}]), 'field "style" must be of type String'),
+        (keyboard([{"text": "a", "copy_text": {}}]), 'can\'t find field "text"'),
         (keyboard([BUTTON | {"style": "loud"}]), "can't parse inline keyboard button: Invalid button style specified"),
     ],
 )

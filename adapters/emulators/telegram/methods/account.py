@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from adapters.emulators.telegram.call import Call
 from adapters.emulators.telegram.errors import bad_request
+from adapters.emulators.telegram.nested import read_object
 from adapters.emulators.telegram.platform import Platform
 from adapters.emulators.telegram.polling import CLOSING
 from adapters.emulators.telegram.rendering import user_object
@@ -111,12 +112,12 @@ def _command(value: Any) -> JsonObject:
         raise bad_request("Command description must be non-empty")
     if len(description) > MAX_DESCRIPTION:
         raise bad_request(f"Command description length must not exceed {MAX_DESCRIPTION}")
-    return value | {"command": command, "description": description}
+    return read_object("BotCommand", value | {"command": command, "description": description})
 
 
 def _key(platform: Platform, call: Call) -> tuple[str, str]:
     scope = call.json("scope", "bot command scope JSON object") or {"type": "default"}
-    if not is_object(scope) or scope.get("type") not in SCOPES:
+    if not is_object(scope) or str(scope.get("type")) not in SCOPES:
         raise bad_request("Can't parse BotCommandScope: unsupported type specified")
     if "chat_id" in scope:
         find_chat(platform, call.bot, str(scope["chat_id"]), Access.READ)

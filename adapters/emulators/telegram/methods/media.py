@@ -149,10 +149,10 @@ def _read_item(value: Any) -> tuple[str, str, FormattedText]:
     caption = read_text(str(value.get("caption", "")), str(value.get("parse_mode", "")), value.get("caption_entities"))
     if not value.get("media"):
         raise bad_request("Can't parse InputMedia: media not found")
-    kind = value.get("type")
+    kind = str(value.get("type"))
     if kind not in ALBUM_KINDS:
         raise bad_request(f"Can't parse InputMedia: type \"{kind}\" can't be used in sendMediaGroup")
-    return str(kind), str(value["media"]), caption
+    return kind, str(value["media"]), caption
 
 
 async def get_file(platform: Platform, call: Call) -> JsonObject:

@@ -8,6 +8,7 @@ from adapters.emulators.telegram.call import Call, to_integer
 from adapters.emulators.telegram.entities import FormattedText
 from adapters.emulators.telegram.errors import bad_request
 from adapters.emulators.telegram.keyboard import check_limits
+from adapters.emulators.telegram.nested import read_object
 from adapters.emulators.telegram.platform import Platform
 from adapters.emulators.telegram.rendering import entity_objects
 from adapters.emulators.telegram.target import (
@@ -46,9 +47,11 @@ async def send_message(platform: Platform, call: Call) -> JsonObject:
 def read_message_text(call: Call) -> tuple[FormattedText, JsonObject | None]:
     """Text and preview options, in the server's order of checks."""
     preview = call.json("link_preview_options", "link preview options JSON object")
-    if preview is not None and not is_object(preview):
-        raise bad_request("Object expected as link preview options")
-    if preview is None and call.flag("disable_web_page_preview"):
+    if preview is not None:
+        if not is_object(preview):
+            raise bad_request("Object expected as link preview options")
+        preview = read_object("LinkPreviewOptions", preview)
+    elif call.flag("disable_web_page_preview"):
         preview = {"is_disabled": True}
     if not call.text("text"):
         raise bad_request("Message text is empty")
@@ -168,7 +171,7 @@ async def set_message_reaction(platform: Platform, call: Call) -> bool:
     if len(reactions) > 1:
         raise bad_request("REACTIONS_TOO_MANY")
     for reaction in reactions:
-        emoji = reaction.get("emoji")
+        emoji = str(reaction.get("emoji"))
         allowed = chat.reactions is None or emoji in chat.reactions
         if reaction.get("type") == "emoji" and not (emoji in REACTIONS and allowed):
             raise bad_request("REACTION_INVALID")
