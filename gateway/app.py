@@ -11,8 +11,9 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Protocol, runtime_checkable
 
-from adapters.contract import Environment, Inbound, Notice, Place
+from adapters.contract import Adapter, Environment, Inbound, Notice, Place
 from adapters.registry import factory_of
 from gateway.access import Access, Policy
 from gateway.agents import Agents
@@ -54,6 +55,19 @@ OPENAI_URL = "https://api.openai.com/v1"
 
 Announce = Callable[[str], None]
 """Shows a line to whoever started the gateway: the claim code, and that it is ready."""
+
+
+@runtime_checkable
+class Connecting(Protocol):
+    """A model that loads a library and holds connections."""
+
+    async def warm_up(self) -> None:
+        """Load what the first call will need."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        ...
 
 
 class Stopping(Exception):
@@ -144,6 +158,7 @@ class Gateway:
     router: Router
     connections: Connections
     metrics: Metrics
+    models: Mapping[str, Model]
     claim: Claim | None
     stopping: bool = False
 
@@ -223,6 +238,7 @@ class Gateway:
             router=Router(desk, delivery),
             connections=connections,
             metrics=Metrics([tool.name for tool in tools]),
+            models=models,
             claim=claim,
         )
         gateway._intake = Intake(
@@ -266,11 +282,12 @@ class Gateway:
                 raise _first(failures) from None
 
     async def _begin(self, address: str, service_manager: ServiceManager) -> None:
-        recovered = asyncio.ensure_future(self.runtime.start())
-        try:
-            await self.connections.run()
-        finally:
-            await recovered
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.runtime.start(), name="recover sessions")
+            group.create_task(self.connections.run(), name="connect")
+            for name, model in self.models.items():
+                if isinstance(model, Connecting):
+                    group.create_task(_warm_up(name, model), name=f"warm up {name}")
         if self.claim is not None:
             self.announce(_claim_text(self.claim))
         ready = f"pilothouse is ready: {', '.join(self.connections.platforms)}{address}"
@@ -290,10 +307,17 @@ class Gateway:
                 await self.delivery.at_rest()
         await self.connections.stop()
         await self.delivery.settle()
+        await self._close_models()
 
     async def _abandon(self) -> None:
         await self.connections.stop()
         await self.runtime.aclose()
+        await self._close_models()
+
+    async def _close_models(self) -> None:
+        for model in self.models.values():
+            if isinstance(model, Connecting):
+                await model.aclose()
 
     async def connected(self, adapter: Adapter) -> None:
         """An adapter takes messages in: what waited for it goes out, and what was missed is caught up with."""
@@ -386,6 +410,14 @@ class Gateway:
                 await self.store.prune(self.clock.now_ms())
             except Exception:
                 log.exception("housekeeping failed; it is tried again in an hour")
+
+
+async def _warm_up(name: str, model: Connecting) -> None:
+    """Load a provider's library before the first message needs it; that it fails is told when it is needed."""
+    try:
+        await model.warm_up()
+    except Exception:
+        log.exception("the model %s could not be made ready", name)
 
 
 async def _access(config: Config, store: SqliteStore, clock: Clock) -> tuple[Access, Claim | None]:
