@@ -45,7 +45,7 @@ class Window:
     taken: deque[int] = field(default_factory=deque[int])
 
     def settle(self, now_ms: int) -> int:
-        """How many were taken within the span that ends now. What a corrected clock puts into the future was just now."""
+        """How many were taken within the span that ends now; what a corrected clock makes future was just now."""
         if self.taken and self.taken[-1] > now_ms:
             self.taken = deque(min(at_ms, now_ms) for at_ms in self.taken)
         while self.taken and self.taken[0] <= now_ms - self.span_ms:
