@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from adapters.contract import (
@@ -15,6 +16,7 @@ from adapters.contract import (
     Health,
     Inbound,
     InboundFile,
+    InboundKind,
     Intake,
     MessageRef,
     Notice,
@@ -36,7 +38,7 @@ from adapters.errors import (
 from adapters.telegram import inbound, outbound
 from adapters.telegram.connection import DOWNLOAD_LIMIT, UPLOAD_LIMIT, Connection
 from adapters.telegram.diagnosis import diagnose
-from adapters.telegram.forms import question
+from adapters.telegram.forms import question, question_of
 from adapters.telegram.markup import MESSAGE_UNITS, TelegramMarkup
 from adapters.telegram.outbound import Request
 from adapters.telegram.payload import Payload, a_text, an_id, an_object, objects
@@ -194,8 +196,16 @@ class TelegramAdapter:
         elif isinstance(answer, Text) and press.place.chat:
             await self._call(outbound.send(press.place, Notice(text=answer.text, reply_to=press.ref)))
         if isinstance(answer, Form) and press.place.chat:
-            for request in question(press, answer, self._me):
-                await self._call(request)
+            await self._call(question(press, answer, self._me))
+        elif isinstance(answer, Text) and not answer.alert:
+            await self._tidy(press)
+
+    async def _tidy(self, form: Inbound) -> None:
+        """Take a question that was answered away. That it stays does no harm, so nothing depends on it."""
+        asked = question_of(form) if form.kind is InboundKind.FORM else None
+        if asked is not None:
+            with suppress(AdapterError):
+                await self._call(outbound.delete(asked))
 
     async def _answer(self, request: Request) -> None:
         try:

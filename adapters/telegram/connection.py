@@ -22,6 +22,7 @@ from adapters.telegram.settings import Settings
 _METHODS = (
     "AnswerCallbackQuery",
     "CreateForumTopic",
+    "DeleteMessage",
     "EditMessageText",
     "GetFile",
     "GetMe",

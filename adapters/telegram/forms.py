@@ -1,7 +1,7 @@
 """Questions for a reason, which Telegram has no forms for; both ways, and pure.
 
-A question is a message that the person's app answers to, with ready answers as buttons before it. It carries the form's
-token itself, in a link, so that the answer fills the form in whatever has happened to our process meanwhile.
+A question is a message that is answered, or whose buttons are ready answers. It carries the form's token itself, in a
+link, so that the answer fills the form in whatever has happened to our process meanwhile.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 from urllib.parse import quote, unquote
 
-from adapters.contract import Control, Form, Inbound, InboundKind
+from adapters.contract import Control, Form, Inbound, InboundKind, MessageRef
 from adapters.errors import Refused
 from adapters.telegram.formatted import Run, Style, formatted
 from adapters.telegram.outbound import MAX_DATA_BYTES, Request, message
@@ -29,18 +29,30 @@ def form_link(token: str, me: Me) -> str:
     return f"https://t.me/{me.username}?form={quote(token, safe='')}"
 
 
-def question(press: Inbound, form: Form, me: Me) -> tuple[Request, ...]:
-    """The messages that ask. The person is mentioned, since only then nobody else's app opens the answer."""
+def question(press: Inbound, form: Form, me: Me) -> Request:
+    """The message that asks. The person is mentioned, so that it is plain who is meant.
+
+    Where the person is alone with us, the app opens an answer to it by itself (Bot API 10.3 for messages with buttons).
+    In groups that would happen to everybody, and can be asked of one person's app only without buttons.
+    """
     person = Style(type="text_mention", number=1, user=number(press.sender.id, "person"))
     link = Style(type="text_link", number=2, url=form_link(form.token, me))
     runs = [Run(short(press.sender.name, 64) or "You", (person,)), Run(f": {form.title}\n"), Run(form.label, (link,))]
-    asked = message(press.place, formatted(runs), reply_to=press.ref)
-    force = {"force_reply": True, "selective": True, "input_field_placeholder": short(form.label, 64)}
-    asking = Request(method="sendMessage", fields={**asked.fields, "reply_markup": force})
-    if not form.presets:
-        return (asking,)
+    if form.presets:
+        runs.append(Run("\nChoose, or answer this message."))
     ready = [Control(label=label, token=preset_data(form.token, value, label)) for value, label in form.presets]
-    return (message(press.place, formatted([Run(form.title)]), controls=ready, silent=True), asking)
+    asked = message(press.place, formatted(runs), reply_to=press.ref, controls=ready)
+    if ready:
+        forced = {"force_reply": True} if press.chat_kind == "private" else {}
+        markup = {**asked.fields["reply_markup"], **forced}
+    else:
+        markup = {"force_reply": True, "selective": True, "input_field_placeholder": short(form.label, 64)}
+    return Request(method="sendMessage", fields={**asked.fields, "reply_markup": markup})
+
+
+def question_of(form: Inbound) -> MessageRef | None:
+    """The question that a form answers: what was pressed, or what was answered."""
+    return form.ref if form.handle is not None else form.reply_to
 
 
 def preset_data(token: str, value: str, label: str) -> str:

@@ -61,18 +61,12 @@ def deferred_model_builds() -> Generator[None]:
         yield
     finally:
         BaseModel.model_rebuild = original
-    names.update(vars(sys.modules["aiogram.types"]))
-    for cls in _subclasses(BaseModel):
-        # Methods too: they were left incomplete since the types in them were.
-        if _is_of_aiogram(cls) and not cls.__pydantic_complete__:
-            cls.__pydantic_parent_namespace__ = names
+    # Its modules import each other's types for type checkers only: here they are found at the first use of a model,
+    # also of one inside an answer of a kind that is made up at run time (`Response[list[Update]]`).
+    for module in [module for name, module in sys.modules.items() if name.startswith("aiogram.types.")]:
+        for name, value in names.items():
+            vars(module).setdefault(name, value)
 
 
 def _is_of_aiogram(cls: type) -> bool:
     return cls.__module__.startswith("aiogram.")
-
-
-def _subclasses(cls: type[BaseModel]) -> Generator[type[BaseModel]]:
-    for sub in cls.__subclasses__():
-        yield sub
-        yield from _subclasses(sub)

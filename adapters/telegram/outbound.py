@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Any, assert_never
 
 from adapters.contract import (
     Answer,
@@ -40,9 +40,6 @@ MAX_ALERT = 200
 MAX_DATA_BYTES = 64
 BUTTONS_IN_A_ROW = 2
 
-Kind: TypeAlias = Literal["send", "repeatable"]
-"""Whether doing it twice shows something twice."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -50,7 +47,6 @@ class Request:
 
     method: str
     fields: dict[str, Any]
-    kind: Kind = "send"
     file: Upload | None = None
 
 
@@ -75,7 +71,7 @@ def send(place: Place, view: View) -> Request:
             return _reaction(view)
         case Typing():
             # In General, the server wants no thread for messages and shows typing without one there.
-            return Request(method="sendChatAction", fields={**_where(place), "action": "typing"}, kind="repeatable")
+            return Request(method="sendChatAction", fields={**_where(place), "action": "typing"})
         case Private(person=person, text=text):
             if place.chat != person:
                 raise Refused("Telegram shows words to one person only in the private chat with that person")
@@ -94,7 +90,7 @@ def edit(ref: MessageRef, view: View) -> Request:
     if not isinstance(view, TurnCard | ApprovalCard | Answer | Notice | Verbatim):
         raise Refused(f"a message cannot be edited into a {type(view).__name__}")
     where = {"chat_id": number(ref.chat, "chat"), "message_id": number(ref.id, "message")}
-    return Request(method="editMessageText", fields={**where, **body(shown(view), _controls(view))}, kind="repeatable")
+    return Request(method="editMessageText", fields={**where, **body(shown(view), _controls(view))})
 
 
 def plain(request: Request, view: View) -> Request | None:
@@ -105,7 +101,7 @@ def plain(request: Request, view: View) -> Request | None:
     source = "\n\n".join(filter(None, lines))
     text = source if units_utf16(source) <= MESSAGE_UNITS else request.fields["text"]
     fields = {name: value for name, value in request.fields.items() if name != "entities"}
-    return Request(method=request.method, fields={**fields, "text": _without_mentions(text)}, kind=request.kind)
+    return Request(method=request.method, fields={**fields, "text": _without_mentions(text)})
 
 
 # -------------------------------------------------------------------------------------------------------- requests
@@ -219,13 +215,19 @@ def _reaction(view: Reaction) -> Request:
         "message_id": number(view.ref.id, "message"),
         "reaction": [{"type": "emoji", "emoji": emoji}] if emoji else [],
     }
-    return Request(method="setMessageReaction", fields=fields, kind="repeatable")
+    return Request(method="setMessageReaction", fields=fields)
+
+
+def delete(ref: MessageRef) -> Request:
+    """Take a message of ours away."""
+    fields = {"chat_id": number(ref.chat, "chat"), "message_id": number(ref.id, "message")}
+    return Request(method="deleteMessage", fields=fields)
 
 
 def alert(handle: str, text: str = "", *, is_alert: bool = False) -> Request:
     """The answer to a press: words, or just the end of the waiting sign."""
     words: dict[str, Any] = {"text": short(text, MAX_ALERT), "show_alert": is_alert} if text else {}
-    return Request(method="answerCallbackQuery", fields={"callback_query_id": handle, **words}, kind="repeatable")
+    return Request(method="answerCallbackQuery", fields={"callback_query_id": handle, **words})
 
 
 def _without_mentions(text: str) -> str:

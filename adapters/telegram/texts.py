@@ -62,9 +62,11 @@ _OVER = frozenset({Phase.DONE, Phase.FAILED, Phase.STOPPED, Phase.INTERRUPTED})
 
 def _turn(card: TurnCard) -> list[Run]:
     phase = card.phase.value[:1].upper() + card.phase.value[1:]
-    head = f"{_PHASE_SIGN.get(card.phase, '▸')} {' · '.join(filter(None, (phase, card.headline)))}"
+    told = one_line(card.headline).casefold().startswith(phase.casefold())
+    words = card.headline if told else " · ".join(filter(None, (phase, card.headline)))
+    head = f"{_PHASE_SIGN.get(card.phase, '▸')} {words}"
     if card.phase in _OVER:
-        return [Run(" · ".join(filter(None, (short(head), short(card.footer)))))]
+        return [Run(" · ".join(short(part) for part in (head, *card.labels, card.footer) if part))]
     rows = card.rows[-MAX_ROWS:]
     earlier = card.earlier_rows + len(card.rows) - len(rows)
     counts = " · ".join(filter(None, (f"Queue: {card.queue}" * bool(card.queue), card.footer)))

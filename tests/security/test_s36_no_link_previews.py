@@ -34,5 +34,5 @@ async def test_no_other_method_shows_text() -> None:
         methods = {call.method for call in emulator.calls()}
         assert methods <= {
             "getMe", "getUpdates", "sendMessage", "editMessageText", "sendDocument", "sendChatAction",
-            "setMessageReaction", "answerCallbackQuery",
+            "setMessageReaction", "answerCallbackQuery", "deleteMessage",
         }  # fmt: skip

@@ -400,18 +400,21 @@ async def test_reason_is_asked_for_and_comes_back_after_a_restart(place: Place) 
         again, later = made(emulator), Intake()
         await again.start(later)
         chat = None if place == PRIVATE else TEAM
-        ready, asking = emulator.messages(chat or ANN)[-2:]
-        await emulator.say(ANN, "it is Friday", reply_to=asking["message_id"], chat=chat)
+        asking = emulator.messages(chat or ANN)[-1]["message_id"]
+        await emulator.say(ANN, "it is Friday", reply_to=asking, chat=chat)
         form = await later.until(of_kind(InboundKind.FORM))
         assert (form.token, form.text, dict(form.fields)) == (DENY, "it is Friday", {"reason": "it is Friday"})
-        await again.acknowledge(form, Text(text="Denied."))
-        assert emulator.messages(chat or ANN)[-1]["text"] == "Denied."
         for label, reason in (("Too risky", "Too risky"), ("No reason", "")):
-            await emulator.press(ANN, ready["message_id"], button=label, chat=chat)
-            form = await later.until(
+            await emulator.press(ANN, asking, button=label, chat=chat)
+            chosen = await later.until(
                 lambda taken, reason=reason: next((one for one in taken if one.handle and one.text == reason), None)
             )
-            assert (form.kind, form.token, form.fields["reason"]) == (InboundKind.FORM, DENY, reason)
+            assert (chosen.kind, chosen.token, chosen.fields["reason"]) == (InboundKind.FORM, DENY, reason)
+            await again.acknowledge(chosen, Text(text="Only Bob can decide this.", alert=True))
+        assert asking in [message["message_id"] for message in emulator.messages(chat or ANN)]
+        await again.acknowledge(form, Text(text="Denied."))
+        assert emulator.messages(chat or ANN)[-1]["text"] == "Denied."
+        assert asking not in [message["message_id"] for message in emulator.messages(chat or ANN)]
         await again.stop()
 
 

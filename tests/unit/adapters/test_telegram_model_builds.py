@@ -38,9 +38,14 @@ from adapters.telegram import connection
 from aiogram.types import Update
 user = {"id": 1, "is_bot": False, "first_name": "x"}
 message = {"message_id": 1, "date": 1, "chat": {"id": 1, "type": "private"}, "from": user, "text": "hi"}
-print(Update.model_validate({"update_id": 1, "message": message}).message.text)
+update = {"update_id": 1, "message": message}
+print(Update.model_validate(update).message.text)
+from aiogram.methods import Response
+from aiogram.types import MessageEntity
+print(Response[list[Update]].model_validate({"ok": True, "result": [update]}).result[0].message.chat.id)
+print(MessageEntity.model_validate({"type": "text_mention", "offset": 0, "length": 1, "user": user}).user.id)
 """
-    assert run(program).strip() == "hi"
+    assert run(program).split() == ["hi", "1", "1"]
 
 
 def test_models_of_others_are_built_meanwhile() -> None:

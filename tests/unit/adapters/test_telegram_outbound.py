@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -79,10 +80,16 @@ def test_card_of_a_running_turn() -> None:
     )
 
 
+def test_phase_is_not_told_twice() -> None:
+    """A headline that begins with the phase is enough."""
+    card = TurnCard(phase=Phase.WAITING, headline="Waiting for approval · 0:42")
+    assert fields(card)["text"] == "🔐 Waiting for approval · 0:42"
+
+
 def test_card_of_a_turn_that_is_over_is_one_line() -> None:
     """Rows and queue go; what remains says how it ended."""
-    card = TurnCard(phase=Phase.DONE, headline="fixed", rows=ROWS, queue=3, footer="1:12")
-    assert fields(card)["text"] == "☑ Done · fixed · 1:12"
+    card = TurnCard(phase=Phase.DONE, headline="fixed", rows=ROWS, queue=3, labels=("Home", "Telegram"), footer="1:12")
+    assert fields(card)["text"] == "☑ Done · fixed · Home · Telegram · 1:12"
 
 
 @given(
@@ -91,8 +98,9 @@ def test_card_of_a_turn_that_is_over_is_one_line() -> None:
 )
 def test_card_fits_whatever_is_in_it(rows: list[Row], words: str) -> None:
     """A card only tells how things go: its lines are cut, so that it is always one message."""
-    card = TurnCard(phase=Phase.WORKING, headline=words, rows=tuple(rows), labels=(words,), footer=words)
-    assert shown(card).units <= MESSAGE_UNITS
+    for phase in Phase:
+        card = TurnCard(phase=phase, headline=words, rows=tuple(rows), labels=(words,), footer=words)
+        assert shown(card).units <= MESSAGE_UNITS
 
 
 def test_approval_shows_the_action_in_a_block() -> None:
@@ -235,27 +243,39 @@ PRESS = Inbound(
     keys=("press:1",),
     place=PLACE,
     sender=Sender(kind=SenderKind.PERSON, id="42", name="Ann"),
+    chat_kind="group",
     ref=REF,
     token=TOKEN,
     handle="1",
 )
 
 
-def test_question_carries_its_token_and_is_for_the_presser() -> None:
-    """Ready answers as buttons, then a message that only the presser's app answers to, with the token in it."""
-    form = Form(title="Why not?", label="Reason", token=TOKEN, presets=(("", "No reason"), ("Too risky", "Too risky")))
-    ready, asking = question(PRESS, form, Me(id=900, username="PilotBot"))
-    buttons = ready.fields["reply_markup"]["inline_keyboard"][0]
-    assert [button["callback_data"] for button in buttons] == [f"form:{TOKEN}-", f"form:{TOKEN}=Too risky"]
-    assert asking.fields["text"] == "Ann: Why not?\nReason"
-    assert asking.fields["reply_markup"] == {
-        "force_reply": True,
-        "selective": True,
-        "input_field_placeholder": "Reason",
-    }
-    mention, link = asking.fields["entities"]
+ME = Me(id=900, username="PilotBot")
+PRESETS = (("", "No reason"), ("Too risky", "Too risky"))
+
+
+def test_question_carries_its_token_and_names_the_presser() -> None:
+    """Ready answers as buttons, the token in a link; in a group no app opens an answer by itself."""
+    fields = question(PRESS, Form(title="Why not?", label="Reason", token=TOKEN, presets=PRESETS), ME).fields
+    assert fields["text"] == "Ann: Why not?\nReason\nChoose, or answer this message."
+    buttons = [
+        {"text": "No reason", "callback_data": f"form:{TOKEN}-"},
+        {"text": "Too risky", "callback_data": f"form:{TOKEN}=Too risky"},
+    ]
+    assert fields["reply_markup"] == {"inline_keyboard": [buttons]}
+    mention, link = fields["entities"]
     assert mention["user"]["id"] == 42
     assert link["url"] == "https://t.me/PilotBot?form=apv%3AAAAAAAAAAAAAAAAAAAAAAA%3Ay"
+
+
+def test_answer_is_opened_where_nobody_else_is_bothered() -> None:
+    """In a private chat always; in a group for the presser alone, which works without buttons only."""
+    alone = replace(PRESS, chat_kind="private")
+    with_buttons = Form(title="Why not?", label="Reason", token=TOKEN, presets=PRESETS)
+    without = Form(title="Why not?", label="Reason", token=TOKEN)
+    assert question(alone, with_buttons, ME).fields["reply_markup"]["force_reply"] is True
+    selective = {"force_reply": True, "selective": True, "input_field_placeholder": "Reason"}
+    assert question(replace(PRESS, chat_kind="group"), without, ME).fields["reply_markup"] == selective
 
 
 def test_long_ready_answer_is_taken_from_its_button() -> None:
