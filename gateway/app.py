@@ -37,6 +37,7 @@ from gateway.router import Router
 from gateway.state_folder import database_in
 from gateway.systemd import ServiceManager
 from runtime.clock import Clock, SystemClock
+from runtime.errors import ConfigurationError
 from runtime.faults import NO_FAULTS, Faults
 from runtime.host import Runtime
 from runtime.models.base import Model
@@ -136,6 +137,14 @@ def _model(section: ModelSection, clock: Clock) -> Model:
             raise ValueError(f'models.{section.name}: provider {section.provider!r} is not built yet; use "openai"')
 
 
+def _adapter(name: str, settings: Mapping[str, object], environment: Environment) -> Adapter:
+    """An adapter that is not connected yet; what is wrong with its settings is the configuration's fault."""
+    try:
+        return factory_of(name)(settings, environment)
+    except (LookupError, ValueError) as error:
+        raise ConfigurationError(str(error)) from error
+
+
 def tools_of() -> Sequence[Tool]:
     """The tools that agents may be given."""
     from runtime.tools.files import workspace_tools
@@ -192,7 +201,7 @@ class Gateway:
         environment = Environment(now_ms=clock.now_ms, sleep=clock.sleep, random_bytes=secrets.token_bytes)
         gateway: Gateway
         connections = Connections(
-            {name: factory_of(name)(settings, environment) for name, settings in config.platforms().items()},
+            {name: _adapter(name, settings, environment) for name, settings in config.platforms().items()},
             lambda one: gateway.take(one),
             lambda adapter: gateway.connected(adapter),
             clock,

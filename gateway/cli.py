@@ -258,7 +258,9 @@ def _print_findings(findings: Any) -> None:
         if one.remedy:
             console.print(Text(redact(f"{'':29}→ {one.remedy}"), style="dim"))
     errors = sum(one.level.value == "error" for one in findings)
-    console.print(Text(f"{errors} errors, {len(findings) - errors} other findings", style="bold"))
+    others = len(findings) - errors
+    summary = f"{errors} error{'s' * (errors != 1)}, {others} other finding{'s' * (others != 1)}"
+    console.print(Text(summary, style="bold"))
 
 
 if __name__ == "__main__":

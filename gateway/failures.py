@@ -48,4 +48,7 @@ def explain(failure: Exception) -> Explained | None:
 
 def _sentence(failure: Exception) -> str:
     text = str(failure)
-    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "!", "?")) else ".")
+    # A key of the configuration keeps its spelling: `telegram.token: must …`.
+    if text.partition(" ")[0].isalpha():
+        text = f"{text[:1].upper()}{text[1:]}"
+    return text if text.endswith((".", "!", "?")) else f"{text}."

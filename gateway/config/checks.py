@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 
 from gateway.config.lines import KeyPath, line_of
@@ -168,14 +169,18 @@ def _unbuilt(config: Config) -> Iterator[Problem]:
         yield Problem(
             key=("telegram", "mode"), message="is `webhook`, which this version cannot do yet", remedy='use "polling"'
         )
-    installed = {entry.name for entry in entry_points(group="pilothouse.adapters")}
-    for platform in sorted(set(config.platforms()) - installed):
-        key = (platform,) if platform in BUILT_IN else ("adapters", platform)
-        yield Problem(
-            key=key,
-            message=f"switches {platform} on, and no adapter of that name is installed",
-            remedy=f"remove its token, or install a package that brings it (there are {', '.join(sorted(installed))})",
-        )
+    strangers = {entry.name for entry in entry_points(group="pilothouse.adapters")}
+    built = {name for name in BUILT_IN if find_spec(f"adapters.{name}")}
+    for platform in config.platforms():
+        ours = platform in BUILT_IN
+        if platform not in (built if ours else strangers):
+            yield Problem(
+                key=(platform,) if ours else ("adapters", platform),
+                message=f"switches {platform} on, and there is no adapter for it here",
+                remedy=f"remove its token (this version has {', '.join(sorted(built))})"
+                if ours
+                else "install the package that brings it, or remove the section",
+            )
     for index, model in enumerate(config.models):
         if model.provider not in ("demo", "openai"):
             yield Problem(

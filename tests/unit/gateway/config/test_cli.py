@@ -162,6 +162,17 @@ def test_unusable_token_has_its_code(pilothouse: Pilothouse, folder: Path) -> No
     assert (done.returncode, "no such file or directory" in done.stderr) == (ExitCode.CREDENTIALS, True)
 
 
+def test_adapter_that_refuses_its_settings(pilothouse: Pilothouse, folder: Path) -> None:
+    """What an adapter finds wrong with its section is a sentence too, and no traceback."""
+    file = folder / "pilothouse.toml"
+    file.write_text(file.read_text().replace(TOKEN, "nonsense-token"))
+    done = pilothouse("run")
+    assert done.returncode == ExitCode.CONFIGURATION
+    assert "telegram.token: must read" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "nonsense" not in done.stderr
+
+
 def test_missing_workspace_has_its_code(pilothouse: Pilothouse, folder: Path) -> None:
     """The folder is not made silently."""
     (folder / "work").rmdir()

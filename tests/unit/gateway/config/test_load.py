@@ -258,8 +258,9 @@ def test_unusable_secret_is_a_credential_problem(
     assert caught.value.exit_code is ExitCode.CREDENTIALS
 
 
-def test_what_is_needed_to_run(file: Path) -> None:
+def test_what_is_needed_to_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A valid file that cannot run yet says what is missing, with the way to get it; folders are not made."""
+    monkeypatch.setattr("gateway.config.checks.find_spec", lambda name: name)
     assert [line.split("; ")[0] for line in problems(file, "", to_run=True)] == [
         "pilothouse.toml switches no chat platform on",
         "pilothouse.toml has no [[models]] entry",
@@ -278,6 +279,30 @@ def test_what_is_needed_to_run(file: Path) -> None:
     assert not folder.exists()
     folder.mkdir()
     assert load(file, {}, to_run=True).workspaces[0].path == folder
+
+
+UNBUILT = [
+    ('[discord]\ntoken = "MTIz.abc.def"', "pilothouse.toml:1: discord switches discord on, and there is no adapter"),
+    ("[adapters.matrix]\nx = 1", "pilothouse.toml:1: adapters.matrix switches matrix on, and there is no adapter"),
+    (
+        '[telegram]\ntoken = "1:abcdef"\nmode = "webhook"',
+        "pilothouse.toml:3: telegram.mode is `webhook`, which this version cannot do yet",
+    ),
+    (
+        '[terminal]\nenabled = true\n[[models]]\nname = "a"\nprovider = "google"\nmodel = "m"\napi_key = "abcdefgh"',
+        "pilothouse.toml:5: models[0].provider is `google`, which this version cannot speak to yet",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "sentence"), UNBUILT)
+def test_what_is_not_built_is_said_before_the_start(
+    file: Path, monkeypatch: pytest.MonkeyPatch, text: str, sentence: str
+) -> None:
+    """A platform, mode or provider that this version cannot serve is an error, and not a silent absence."""
+    built = {"adapters.telegram", "adapters.terminal"}
+    monkeypatch.setattr("gateway.config.checks.find_spec", lambda name: name if name in built else None)
+    assert any(line.startswith(sentence) for line in problems(file, text, to_run=True))
 
 
 def test_settings_of_a_strange_adapter(file: Path, tmp_path: Path) -> None:

@@ -140,3 +140,21 @@ def test_input_that_ends_early(telegram: str, tmp_path: Path) -> None:
     assert done.stderr == "The input ended before every question was answered; nothing was written.\n"
     assert list(tmp_path.iterdir()) == []
     assert TOKEN[5:] not in done.stdout
+
+
+def test_gateway_whose_token_is_refused(telegram: str, tmp_path: Path) -> None:
+    """A token that was good when it was written and is not any more: `run` ends with the code for credentials."""
+    file = tmp_path / "pilothouse.toml"
+    assert run_setup(file, {}, Script(telegram, TOKEN, "", "", "")) == ExitCode.OK
+    revoked = "4713:" + "r" * 35
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway", "run"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), f"{PREFIX}TELEGRAM_TOKEN": revoked},
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    assert done.returncode == ExitCode.CREDENTIALS, done.stderr
+    assert "Traceback" not in done.stderr
+    assert revoked[5:] not in done.stderr

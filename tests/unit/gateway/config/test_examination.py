@@ -1,0 +1,108 @@
+"""What doctor makes of a platform's answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from adapters.contract import Diagnosis
+from adapters.errors import BadCredentials, NotConnected
+from gateway import examination
+from gateway.examination import examine_platform
+from gateway.finding import Level
+from runtime.testing import FakeClock
+
+Diagnose = Callable[[], Awaitable[Sequence[Diagnosis]]]
+
+
+class Examined:
+    """An adapter that answers as a test says."""
+
+    def __init__(self, diagnose: Diagnose) -> None:
+        self.diagnose = diagnose
+        self.stopped = False
+
+    async def stop(self) -> None:
+        """Remember it."""
+        self.stopped = True
+
+
+class Mute:
+    """An adapter of somebody else that cannot examine anything."""
+
+    async def stop(self) -> None:
+        """Nothing to end."""
+
+
+async def examined(monkeypatch: pytest.MonkeyPatch, adapter: Any) -> list[tuple[str, Level]]:
+    """Ids and levels of what is found with this adapter, or with a factory that raises this."""
+
+    def make(settings: Mapping[str, Any], environment: Any) -> Any:
+        if isinstance(adapter, Exception):
+            raise adapter
+        return adapter
+
+    monkeypatch.setattr(examination, "factory_of", lambda name: make)
+    found = await examine_platform("telegram", {}, FakeClock())
+    return [(one.id, one.level) for one in found]
+
+
+def answer(*found: Diagnosis | Exception) -> Diagnose:
+    """Answers with these, or fails with the first if it is an error."""
+
+    async def diagnose() -> Sequence[Diagnosis]:
+        if isinstance(found[0], Exception):
+            raise found[0]
+        return [one for one in found if isinstance(one, Diagnosis)]
+
+    return diagnose
+
+
+async def test_diagnoses_become_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Id, level and words of the adapter are kept, and the adapter is stopped."""
+    adapter = Examined(
+        answer(
+            Diagnosis(id="telegram.privacy_mode", level="warning", message="On."),
+            Diagnosis(id="telegram.bot", level="note", message="Me."),
+        )
+    )
+    assert await examined(monkeypatch, adapter) == [
+        ("telegram.privacy_mode", Level.WARNING),
+        ("telegram.bot", Level.NOTE),
+    ]
+    assert adapter.stopped
+
+
+@pytest.mark.parametrize(
+    ("adapter", "name"),
+    [
+        (Examined(answer(BadCredentials("401"))), "telegram.credentials"),
+        (Examined(answer(NotConnected("no route"))), "telegram.unreachable"),
+        (ValueError("telegram.token: must read so"), "telegram.settings"),
+        (LookupError("there is no adapter"), "telegram.settings"),
+    ],
+)
+async def test_each_failure_is_an_error_of_its_own(monkeypatch: pytest.MonkeyPatch, adapter: Any, name: str) -> None:
+    """A refused token, a platform out of reach and bad settings are told apart."""
+    assert await examined(monkeypatch, adapter) == [(name, Level.ERROR)]
+
+
+async def test_platform_that_hangs_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A platform that never answers does not hang doctor."""
+    monkeypatch.setattr(examination, "PLATFORM_SECONDS", 0.01)
+
+    async def hang() -> Sequence[Diagnosis]:
+        await asyncio.Event().wait()
+        return ()
+
+    adapter = Examined(hang)
+    assert await examined(monkeypatch, adapter) == [("telegram.unreachable", Level.ERROR)]
+    assert adapter.stopped
+
+
+async def test_adapter_that_cannot_examine_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is said that nothing was examined, which is no error."""
+    assert await examined(monkeypatch, Mute()) == [("telegram.unexamined", Level.NOTE)]
