@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -240,7 +239,7 @@ class Agent:
         An agent that fails while it has the op rejects it: nothing of it is stored, and its id may be used again.
         AgentStopped: the agent has ended and nothing was acknowledged. Cancelling the call does not take the op back.
         """
-        submission_id = submission_id or uuid.uuid4().hex
+        submission_id = submission_id or self._config.new_id()
         try:
             return await self.offer(op, submission_id)
         except LostOnTheWay as lost:
@@ -251,7 +250,7 @@ class Agent:
         if self.ended:
             raise AgentStopped(self._why_ended())
         asked = _Asked(
-            op, submission_id or uuid.uuid4().hex, submission_id is None, asyncio.get_running_loop().create_future()
+            op, submission_id or self._config.new_id(), submission_id is None, asyncio.get_running_loop().create_future()
         )
         self._mailbox.append(asked)
         self._at_rest.clear()
@@ -513,7 +512,7 @@ class Agent:
 
     async def _save(self, draft: Draft) -> int:
         checkpoint = replace(draft.checkpoint, sequence=self._checkpoint.sequence + 1)
-        save_id = uuid.uuid4().hex
+        save_id = self._config.new_id()
         saving = asyncio.ensure_future(
             self._store.save(
                 checkpoint,

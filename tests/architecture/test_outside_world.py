@@ -72,6 +72,7 @@ MAY_START_PROGRAMS: dict[str, str] = {
 }
 MAY_READ_CLOCK_OR_CHANCE: dict[str, str] = {
     "runtime/clock.py": "the one system clock, handed to everybody else",
+    "runtime/testing.py": "the fake clock lets other tasks have their turn; no time passes",
     "runtime/config.py": "the default source of ids, replaced by tests like the clock",
     "adapters/emulators/clock.py": "the platforms' own clock, real in `pilothouse try` and by hand in tests",
 }
