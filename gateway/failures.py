@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 from adapters.errors import AdapterError, BadCredentials
@@ -42,6 +43,8 @@ def explain(failure: Exception) -> Explained | None:
             return Explained(
                 code=ExitCode.CONFIGURATION, sentences=[f"{failure.filename} exists already; name another file."]
             )
+        case OSError(filename=str() | bytes() as name, strerror=str(reason)):
+            return Explained(code=ExitCode.FAILED, sentences=[f"{os.fsdecode(name)}: {reason.lower()}."])
         case _:
             return None
 

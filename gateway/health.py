@@ -17,6 +17,7 @@ from aiohttp import hdrs, web
 
 from gateway.metrics import CONTENT_TYPE, Metrics
 from gateway.secrets import redact
+from runtime.errors import ConfigurationError
 
 SILENT_MS = 180_000
 """A platform that was not heard for so long does not work, whatever its adapter says: no poll lasts longer."""
@@ -93,11 +94,11 @@ class HealthSite:
 
     @asynccontextmanager
     async def serving(self, host: str, port: int) -> AsyncGenerator[int]:
-        """Serve for the time of the block, and tell the port (0 takes a free one). OSError: the address is taken."""
+        """Serve for the time of the block, and tell the port (0 takes a free one). ConfigurationError: it is taken."""
         runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=0.5)
         await runner.setup()
         try:
-            await web.TCPSite(runner, host, port).start()
+            await _listen(runner, host, port)
             self._port = int(runner.addresses[0][1])
             yield self._port
         finally:
@@ -161,6 +162,16 @@ class HealthSite:
             delivery_age_seconds=_seconds(vitals.now_ms, vitals.oldest_delivery_ms),
         )
         self._metrics.store(vitals.store_latency_seconds)
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> None:
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        reason = (error.strerror or "unknown reason").lower()
+        raise ConfigurationError(
+            f"gateway.http: {host}:{port} cannot be used ({reason}); choose another port, or leave it empty"
+        ) from error
 
 
 def _readiness(vitals: Vitals, reasons: tuple[str, ...]) -> dict[str, Any]:

@@ -56,13 +56,16 @@ def prepare(folder: Path) -> None:
 
     StateFolderUnusable: it belongs to somebody else, or a link was planted where we would write.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
     except FileExistsError:
         raise StateFolderUnusable(
             f"{folder} is not a folder; move it away, or set another gateway.state_dir."
         ) from None
+    except OSError as error:
+        reason = (error.strerror or "unknown reason").lower()
+        raise StateFolderUnusable(f"{folder} cannot be made: {reason}; set another gateway.state_dir.") from error
     _close(folder, 0o700)
     for entry in sorted(folder.iterdir()):
         _close(entry, 0o700 if entry.is_dir() and not entry.is_symlink() else 0o600)

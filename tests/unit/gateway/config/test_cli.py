@@ -10,10 +10,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from gateway.cli import app
 from gateway.exits import ExitCode
 from gateway.inspection import MIGRATIONS
 from gateway.state_folder import LOCK, Owner, claimed, database_in, prepare
@@ -109,11 +112,11 @@ def test_help_needs_no_library_of_a_platform_or_model() -> None:
 @pytest.mark.parametrize(
     "command", ["try", "run", "init", "doctor", "sessions", "approvals", "migrate", "export", "backup"]
 )
-def test_every_command_explains_itself(pilothouse: Pilothouse, command: str) -> None:
+def test_every_command_explains_itself(command: str) -> None:
     """Each command has its help, and it is named in docs/cli.md."""
-    done = pilothouse(command, "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "Usage: " in done.stdout
+    done = CliRunner().invoke(app, [command, "--help"])
+    assert done.exit_code == 0
+    assert f"Usage: pilothouse {command}" in done.output
     assert f"`pilothouse {command}" in (ROOT / "docs" / "cli.md").read_text()
 
 
@@ -123,16 +126,16 @@ def test_every_exit_code_is_documented() -> None:
     assert [code for code in ExitCode if f"\n| {code.value} |" not in text] == []
 
 
-def test_version(pilothouse: Pilothouse) -> None:
+def test_version() -> None:
     """One line, for bug reports."""
-    done = pilothouse("--version")
-    assert (done.returncode, done.stdout) == (0, "pilothouse 0.1.0\n")
+    done = CliRunner().invoke(app, ["--version"])
+    assert (done.exit_code, done.output) == (0, f"pilothouse {version('pilothouse')}\n")
 
 
-def test_wrong_usage_ends_with_2(pilothouse: Pilothouse) -> None:
+@pytest.mark.parametrize("arguments", [["rnu"], ["run", "--nonsense"], ["export"], ["sessions", "--limit", "0"]])
+def test_wrong_usage_ends_with_2(arguments: list[str]) -> None:
     """A mistyped command or option is an error of how it was called."""
-    assert pilothouse("rnu").returncode == ExitCode.CONFIGURATION
-    assert pilothouse("run", "--nonsense").returncode == ExitCode.CONFIGURATION
+    assert CliRunner().invoke(app, arguments).exit_code == ExitCode.CONFIGURATION
 
 
 @pytest.mark.parametrize(
@@ -265,6 +268,8 @@ def test_backup_and_migrate(pilothouse: Pilothouse, folder: Path) -> None:
     assert json.loads(done.stdout) == {"file": "copy.db", "bytes": (folder / "copy.db").stat().st_size}
     again = pilothouse("backup", "copy.db")
     assert (again.returncode, again.stderr) == (2, "copy.db exists already; name another file.\n")
+    nowhere = pilothouse("backup", "no/where.db")
+    assert (nowhere.returncode, nowhere.stderr) == (1, "no/where.db: no such file or directory.\n")
     assert json.loads(pilothouse("migrate", "--json").stdout).keys() == {"runtime", "gateway"}
 
 

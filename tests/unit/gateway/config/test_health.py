@@ -13,6 +13,7 @@ import pytest
 from gateway.health import HealthSite, PlatformVitals, Vitals, reasons_not_ready
 from gateway.metrics import Metrics
 from gateway.secrets import Secret
+from runtime.errors import ConfigurationError
 from runtime.protocol import events
 from runtime.protocol.approvals import Resolution
 from runtime.protocol.context import Usage
@@ -167,6 +168,13 @@ async def test_only_get(pages: Pages, method: str) -> None:
 async def test_other_paths_do_not_exist(pages: Pages) -> None:
     """There are three pages."""
     assert [(await pages.get(path))[0] for path in ("/", "/admin", "/healthz/", "/metrics/x")] == [404] * 4
+
+
+async def test_address_that_is_taken(pages: Pages, probe: Probed, metrics: Metrics) -> None:
+    """A second gateway on the port is told which key to change."""
+    with pytest.raises(ConfigurationError, match=rf"gateway\.http: 127\.0\.0\.1:{pages.port} cannot be used"):
+        async with HealthSite(probe, metrics).serving("127.0.0.1", pages.port):
+            pass
 
 
 async def test_detail_of_an_adapter_is_redacted(pages: Pages, probe: Probed) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.state_folder import Owner, StateFolderBusy, claimed, owner_of, prepare
+from gateway.state_folder import Owner, StateFolderBusy, StateFolderUnusable, claimed, owner_of, prepare
 
 ME = Owner(pid=os.getpid(), since="2026-11-30T12:00:00Z", config="/etc/pilothouse.toml")
 
@@ -70,3 +70,11 @@ def test_prepare_makes_and_keeps(tmp_path: Path) -> None:
     (folder / "kept").write_text("x")
     prepare(folder)
     assert (folder / "kept").read_text() == "x"
+
+
+def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    """A file in the way, at the folder's place or above it, is said with the key to change."""
+    (tmp_path / "file").write_text("x")
+    for folder in (tmp_path / "file", tmp_path / "file" / "state"):
+        with pytest.raises(StateFolderUnusable, match=r"set another gateway\.state_dir"):
+            prepare(folder)
