@@ -7,7 +7,7 @@ link is previewed, since the fetch of a preview can carry a secret away. Only pe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, assert_never
 
@@ -80,6 +80,8 @@ def send(place: Place, view: View) -> Request:
             raise Refused("streams are not offered (native_stream is none): send an Answer")
         case ThreadStatus():
             raise Refused("Telegram has no state of a thread that a bot could set")
+        case ApprovalCard(mention=mention) if mention and not place.chat.startswith("-"):
+            return send(place, replace(view, mention=()))  # who is alone with us is notified anyway
         case _:
             silent = _is_silent(view)
             return message(place, shown(view), reply_to=_reply_to(view), controls=_controls(view), silent=silent)

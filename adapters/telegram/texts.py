@@ -13,6 +13,7 @@ from adapters.telegram.markup import MESSAGE_UNITS, render_runs
 
 REPEATED = "(sent again: it may be here twice)"
 END_OF_TEXT = "———"
+BELL = "🔔"
 MAX_ROWS = 5
 OUR_LINE = 300
 """UTF-16 units of a line that only tells how things go."""
@@ -88,19 +89,18 @@ def _approval(card: ApprovalCard) -> list[Run]:
         runs += [Run("\n"), *_block(card.body)]
     runs += [Run(f"\n⚠ {line}") for line in card.warning.splitlines()]
     if card.mention:
-        runs += [Run("\nFor "), *_mentions(card.mention)]
+        runs += [Run("\n"), *_mentions(card.mention)]
     elif card.body:
         runs.append(Run("\n" + END_OF_TEXT))
     return runs
 
 
 def _mentions(people: Sequence[str]) -> list[Run]:
-    """Each person by id. Their names are not known here, and need not be: it is the id that is notified."""
-    runs: list[Run] = []
-    for at, person in enumerate(people):
-        style = Style(type="text_mention", number=at, user=number(person, "person"))
-        runs += [Run(", " if at else ""), Run(person, (style,))]
-    return runs
+    """A bell for each person, by id: names are not known here, and it is the id that is notified."""
+    return [
+        Run(BELL, (Style(type="text_mention", number=at, user=number(person, "person")),))
+        for at, person in enumerate(people)
+    ]
 
 
 def _line(text: str) -> list[Run]:

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from adapters.contract import ApprovalCard, Control, Place, Verbatim, View
 from adapters.telegram.formatted import Formatted
-from adapters.telegram.texts import END_OF_TEXT, shown
+from adapters.telegram.texts import BELL, END_OF_TEXT, shown
 from adapters.terminal import TerminalAdapter
 from adapters.testing import Intake
 from tests.contract.adapter_worlds import ANN, ENVIRONMENT, telegram_world
 from tests.security.telegram_views import covered, entities
 
-PLACE = Place(platform="telegram", account="900", chat=str(ANN))
+PRIVATE = Place(platform="telegram", account="900", chat=str(ANN))
+GROUP = Place(platform="telegram", account="900", chat="-100123")
 CONTROL = Control(label="Approve", token="apv:" + 22 * "A" + ":y")
 
 PAYLOADS = [
@@ -30,7 +31,7 @@ PAYLOADS = [
     "*bold* _it_ ~s~ ||spoiler|| > quote # head",
     "\\`\\*\\_ &lt;b&gt; &#96;",
     "@everyone @alice https://evil.example /approve #tag $CASH user@mail.example",
-    "first\n\n\nlast\n———\nFor 42",
+    "first\n\n\nlast\n———\n🔔",
     "🔐 May I?\nasked by Ann",
     "👨‍👩‍👧‍👦 𝔘 e\u0301 שלום",
 ]
@@ -45,21 +46,23 @@ def cards(body: str) -> list[View]:
 
 
 @pytest.mark.xdist_group("aiogram")
+@pytest.mark.parametrize("place", [PRIVATE, GROUP], ids=["private", "group"])
 @pytest.mark.parametrize("body", PAYLOADS)
-async def test_telegram_shows_the_action_in_one_block(body: str) -> None:
+async def test_telegram_shows_the_action_in_one_block(body: str, place: Place) -> None:
     """What the server made of it has one block that is the action, no link and no mention but ours, our line last."""
     async with telegram_world() as world:
+        world.emulator.add_chat(int(GROUP.chat), members=(ANN,))
         adapter = world.adapter()
         await adapter.start(Intake())
         for card in cards(body):
-            await adapter.send(PLACE, card, "k", 1)
-            message = world.emulator.messages(ANN)[-1]
+            await adapter.send(place, card, "k", 1)
+            message = world.emulator.messages(int(place.chat))[-1]
             found = [(one["type"], covered(message, one)) for one in entities(message)]
             assert [text for kind, text in found if kind == "pre"] == [body]
             assert {kind for kind, _ in found} <= {"pre", "bold", "text_mention"}
             first, *_, last = message["text"].split("\n")
             assert first in ("🔐 May I run this?", "Part 1 of 2")
-            assert last in ("For 42", END_OF_TEXT)
+            assert last in (BELL, END_OF_TEXT)
         await adapter.stop()
 
 

@@ -111,13 +111,19 @@ def test_approval_shows_the_action_in_a_block() -> None:
         mention=("42", "43"),
     )  # fmt: skip
     request = outbound.send(PLACE, card)
-    text = "🔐 May I run this?\nasked by Ann\nrm -rf `x`\n</pre>\n⚠ 1 hidden character\nFor 42, 43"
+    text = "🔐 May I run this?\nasked by Ann\nrm -rf `x`\n</pre>\n⚠ 1 hidden character\n🔔🔔"
     assert request.fields["text"] == text
     kinds = [(one["type"], one.get("user", {}).get("id")) for one in request.fields["entities"]]
     assert kinds == [("bold", None), ("pre", None), ("text_mention", 42), ("text_mention", 43)]
     assert "disable_notification" not in request.fields
     styles = [button.get("style") for button in request.fields["reply_markup"]["inline_keyboard"][0]]
     assert styles == ["success", None]
+
+
+def test_nobody_is_named_who_is_alone_with_us() -> None:
+    """In a private chat the message notifies by itself."""
+    own = Place(platform="telegram", account="900", chat="42")
+    assert outbound.send(own, ApprovalCard(title="May I?", body="x", mention=("42",))).fields["text"].endswith("x\n———")
 
 
 def test_decided_approval_is_one_line_without_buttons() -> None:
