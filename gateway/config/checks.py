@@ -6,11 +6,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, cast
 
 from gateway.config.lines import KeyPath, line_of
 from gateway.config.model import BUILT_IN, BindingSection, Config
 from gateway.config.problems import Problem
 from gateway.exits import ExitCode
+
+NOT_ENFORCED = (
+    "models.input_price",
+    "models.cached_input_price",
+    "models.output_price",
+    "bindings.limits.usd_per_session",
+    "bindings.limits.usd_per_day",
+    "limits.messages_per_minute",
+    "limits.live_turns",
+    "limits.usd_per_session",
+    "limits.usd_per_day",
+)
+"""Keys that nothing acts on yet. To set one is refused: nobody may believe in a limit that does not hold."""
 
 
 def contradictions(
@@ -181,6 +195,8 @@ def _unbuilt(config: Config) -> Iterator[Problem]:
                 if ours
                 else "install the package that brings it, or remove the section",
             )
+    for key in _set_in_vain(config):
+        yield Problem(key=key, message="is set, and this version does not act on it yet", remedy="remove it")
     for index, model in enumerate(config.models):
         if model.provider not in ("demo", "openai"):
             yield Problem(
@@ -188,6 +204,23 @@ def _unbuilt(config: Config) -> Iterator[Problem]:
                 message=f"is `{model.provider}`, which this version cannot speak to yet",
                 remedy="use `openai` with the base_url of a server that has the same interface",
             )
+
+
+def _set_in_vain(config: Config) -> Iterator[KeyPath]:
+    for dotted in NOT_ENFORCED:
+        section, *parts = dotted.split(".")
+        value: Any = getattr(config, section)
+        entries: list[tuple[KeyPath, Any]] = (
+            [((section, index), entry) for index, entry in enumerate(cast("tuple[Any, ...]", value))]
+            if isinstance(value, tuple)
+            else [((section,), value)]
+        )
+        for key, entry in entries:
+            *inner, name = parts
+            for part in inner:
+                entry = getattr(entry, part)
+            if getattr(entry, name) != type(entry).model_fields[name].default:
+                yield (*key, *parts)
 
 
 def _missing_folders(config: Config) -> Iterator[Problem]:

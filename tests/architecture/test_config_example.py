@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from gateway.config import Config, load
+from gateway.config.checks import NOT_ENFORCED
 from tests.architecture.sources import ROOT
 
 EXAMPLE = ROOT / "config.example.toml"
@@ -152,3 +153,31 @@ def test_every_key_is_documented() -> None:
         elif key := re.match(r"\| `([a-z_]+)` \|[^|]+\| ([^|]+) \|", line):
             documented[f"{section}.{key[1]}"] = key[2]
     assert documented == {key: default_of(Config, key) for key in EVERY_KEY}
+
+
+UNBUILT_PLATFORMS = ("slack.", "discord.", "terminal.")
+"""To switch one of these on is refused before anything starts."""
+
+
+def words_of_the_program() -> set[str]:
+    """Every word of the code that acts on the configuration, without what only describes, checks or writes it."""
+    describes = ("gateway/config", "gateway/doctor.py", "gateway/setup.py", "gateway/trial", "adapters/emulators")
+    words: set[str] = set()
+    for path in (path for package in ("gateway", "adapters", "runtime") for path in (ROOT / package).rglob("*.py")):
+        if not path.relative_to(ROOT).as_posix().startswith(describes):
+            words |= set(re.findall(r"[a-z_]+", path.read_text()))
+    return words
+
+
+def test_every_key_has_an_effect() -> None:
+    """A key that nothing reads is refused when it is set; once it is read it has to leave that list."""
+    words = words_of_the_program()
+    read_as = {"http": "http_address", "timeout_seconds": "approval_timeout_seconds", "default": "approval_default"}
+    unread = {
+        key
+        for key in EVERY_KEY
+        if not key.startswith(UNBUILT_PLATFORMS)
+        and not key.endswith("_file")
+        and read_as.get(name := key.rpartition(".")[2], name) not in words
+    }
+    assert unread == set(NOT_ENFORCED)
