@@ -12,33 +12,28 @@ from tests.support.world import OWNER, World, buttons, content
 REQUEST = "note in todo.txt that the release is on Friday"
 
 POINTS = [
-    "intake.store.before:1",  # the message reached us and is not stored
     "intake.store.after:1",  # stored, not acknowledged
     "intake.route.before:1",  # acknowledged, not routed
-    "intake.route.after:1",  # routed, not submitted
     "intake.submit.after:1",  # submitted, its outcome not stored
-    "agent.take.after:1",  # the turn has started
     "model.call.before:1",  # during the model call
     "model.call.after:1",  # the model has answered, nothing of it is stored
     "agent.approval.after:1",  # the approval is stored, nobody was asked
-    "delivery.plan.after:1",  # its card is planned
     "delivery.sent.before:1",  # something was shown, and that is not recorded
     "intake.store.after:2",  # the press is stored
     "intake.submit.before:2",  # the press is not carried out
-    "agent.decision.before:1",
     "agent.decision.after:1",  # decided, nothing has run
-    "agent.tool.after:1",  # the call is marked as started
     "tool.run.before:1",  # the tool has not run
     "tool.run.after:1",  # it has had its effect, its result is not stored
     "agent.result.after:1",  # its result is stored
-    "model.call.before:2",
-    "agent.terminal.before:1",
     "agent.terminal.after:1",  # the answer is stored, not planned
-    "delivery.plan.after:2",
     "delivery.sending.after:2",  # a part is marked as being sent
     "delivery.sent.before:2",  # it is sent, and that is not recorded
     "delivery.sent.after:2",
 ]
+
+
+RESTARTED_TWICE = {"agent.decision.after:1", "tool.run.after:1", "delivery.sent.before:2"}
+"""A second restart, with nothing to do, costs seconds: the other points are swept below the gateway as well."""
 
 
 @pytest.fixture
@@ -67,8 +62,8 @@ async def drive(world: World) -> None:
 
 
 def answers(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Messages that answer the request: fresh ones, neither cards nor requests."""
-    return [m for m in messages if not buttons(m) and "Noted in todo.txt" in content(m)]
+    """Messages that answer the request: the first answer of a session says who answers."""
+    return [m for m in messages if not buttons(m) and "built-in demo model" in content(m)]
 
 
 @pytest.mark.e2e
@@ -89,19 +84,24 @@ async def test_killed_at(world: World, point: str) -> None:
     assert len(found) <= 2, "more than one repeat"
     if len(found) == 2:
         assert point.startswith(("delivery.sending.after", "delivery.sent.before")), "a repeat without a send in flight"
-    await check_database(world)
+    check_database(world)
     await world.platform.assert_clean()
+    if point in RESTARTED_TWICE:
+        await check_second_restart(world)
 
 
-async def check_database(world: World) -> None:
-    """The invariants that the database shows, and that a second restart does nothing at all."""
+def check_database(world: World) -> None:
+    """The invariants that the database shows."""
     assert world.rows("PRAGMA integrity_check") == [("ok",)]
     turns = world.rows("SELECT turn_id, count(*) FROM execution_journal GROUP BY turn_id")
     assert [count for _, count in turns] == [1], "a turn has not exactly one record"
     endings = world.rows("SELECT count(*) FROM event_journal WHERE event_kind IN ('turn_complete', 'turn_aborted')")
     assert endings == [(1,)], "a turn has not exactly one ending"
-    decided = world.rows("SELECT decision FROM approvals")
-    assert decided == [("approved",)], "the approval was not decided once"
+    assert world.rows("SELECT decision FROM approvals") == [("approved",)], "the approval was not decided once"
+
+
+async def check_second_restart(world: World) -> None:
+    """A restart with nothing to do shows nothing, and ends in order."""
     before = [content(m) for m in await world.seen()]
     assert await world.terminate() == 0
     await world.start()
