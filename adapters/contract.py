@@ -311,7 +311,17 @@ class Private:
 
 
 View: TypeAlias = (
-    TurnCard | Verbatim | ApprovalCard | Answer | Notice | Document | Reaction | Typing | Stream | ThreadStatus | Private
+    TurnCard
+    | Verbatim
+    | ApprovalCard
+    | Answer
+    | Notice
+    | Document
+    | Reaction
+    | Typing
+    | Stream
+    | ThreadStatus
+    | Private
 )
 
 
