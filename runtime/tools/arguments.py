@@ -8,14 +8,14 @@ from typing import cast
 from runtime.errors import ToolError
 from runtime.protocol.context import JsonValue, ToolCall
 
-_TYPES: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool}
+_TYPES: Mapping[str, type] = {"string": str, "integer": int, "boolean": bool, "object": dict}
 
 
 def checked_arguments(schema: Mapping[str, JsonValue], call: ToolCall) -> dict[str, JsonValue]:
     """The arguments with defaults filled in; ToolError names the first that is missing, unknown or unfit.
 
-    Known to it, of each property: `type` (string, integer, boolean), `enum`, `minimum`, `maximum`, `maxLength`
-    and `default`.
+    Known to it, of each property: `type` (string, integer, boolean, object), `enum`, `minimum`, `maximum`,
+    `maxLength` and `default`. What is in an object is the tool's to check.
     """
     properties = cast("Mapping[str, Mapping[str, JsonValue]]", schema["properties"])
     for name in call.arguments:

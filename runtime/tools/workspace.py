@@ -26,6 +26,7 @@ from runtime.tools.paths import path_parts, printable, writable_parts
 MAX_FILE_BYTES = 8 * 1024 * 1024
 
 ABSENT = "absent"
+FOLDER = "a folder"
 TEMPORARY_SUFFIX = ".pilothouse-draft"
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY  # a fifo or a device must not hold the thread
@@ -125,6 +126,23 @@ class WorkspaceFolder:
                     return hashlib.sha256(_read_all(file.descriptor, path, MAX_FILE_BYTES)).hexdigest()
             except FileNotFoundError:
                 return ABSENT
+
+    def fingerprint(self, path: str) -> str:
+        """Which file a path means and what it holds, as `<SHA-256> (<n> bytes, inode <n>)`; `absent`, or `a folder`.
+
+        ToolError if it is refused. Equal fingerprints: the same file, not only the same content.
+        """
+        with _sentences(path):
+            try:
+                with _closing(self._opener.open(self._root, path_parts(path), _READ, follow=True)) as descriptor:
+                    status = os.fstat(descriptor)
+                    if stat.S_ISDIR(status.st_mode):
+                        return FOLDER
+                    self._admitted(status, path)
+                    content = _read_all(descriptor, path, MAX_FILE_BYTES)
+            except (FileNotFoundError, NotADirectoryError):
+                return ABSENT
+        return f"{hashlib.sha256(content).hexdigest()} ({len(content)} bytes, inode {status.st_ino})"
 
     def create(self, path: str, content: bytes) -> None:
         """A new file, with its folders; whole and durable on return, or not there. ToolError if the name is taken."""
