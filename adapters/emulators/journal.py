@@ -24,7 +24,8 @@ class EntryKind(StrEnum):
     RESPONSE = "response"
     """What it was told; `request` is the number of the request's entry."""
     EVENT = "event"
-    """The life of an event on its way to the client: `data.state` is queued, handed, confirmed or dropped."""
+    """The life of an event on its way to the client: `data.state` is queued, handed, refused (by a webhook), confirmed,
+    expired, dropped, or unwanted (not among the allowed kinds)."""
     SCREEN = "screen"
     """A person would now see something else: message, edit, delete, reaction, draft, action, alert."""
     CONTROL = "control"

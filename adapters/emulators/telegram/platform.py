@@ -143,7 +143,7 @@ class Platform:
             self._queue(bot, kind, body, lane)
 
     def trace(self, bot: Bot, state: str, updates: list[Update]) -> None:
-        """Record where updates are on their way: handed, confirmed, expired, dropped."""
+        """Record where updates are on their way: handed, refused, confirmed, expired, dropped."""
         for update in updates:
             self._event(bot, update.type, state, update)
 

@@ -86,6 +86,7 @@ class WebhookSender:
             if attempt.ok:
                 self._finish(update, "confirmed")
                 return
+            self._platform.trace(self._bot, "refused", [update])
             delay = self._next_delay(delay, failures, attempt)
             pause = attempt.retry_after or (delay if failures else 0.0)
             failures += 1

@@ -187,6 +187,7 @@ async def test_topics_in_a_forum(emulator: TelegramEmulator, bot: RawBot) -> Non
     assert [one.get("text") for one in emulator.messages(FORUM, thread)] == [None, "in it", "x", "y"]
     assert [one["text"] for one in emulator.messages(FORUM, 0)] == ["outside"]
     await emulator.delete_topic(ALICE, thread, chat=FORUM)
+    assert [one["text"] for one in emulator.messages(FORUM)] == ["outside"]
     assert await bot.error("sendMessage", chat_id=FORUM, text="x", message_thread_id=thread) == (
         "400 Bad Request: message thread not found"
     )
