@@ -185,8 +185,10 @@ class World:
                 not self.rows("SELECT 1 FROM inbound WHERE state <> 'done'")
                 and not self.rows("SELECT 1 FROM deliveries WHERE state IN ('planned', 'sending')")
                 and not self.rows("SELECT 1 FROM pending_messages")
-                and not self.rows("SELECT 1 FROM surfaces WHERE desired IS NOT NULL")
-                and not self.rows("SELECT 1 FROM surfaces WHERE kind = 'card' AND state <> 'closed'")
+                and not self.rows("SELECT 1 FROM surfaces WHERE desired IS NOT NULL AND message_id IS NOT NULL")
+                and not self.rows(
+                    "SELECT 1 FROM surfaces WHERE kind = 'card' AND state <> 'closed' AND message_id IS NOT NULL"
+                )
             )
 
         await self.until(at_rest)
