@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import shutil
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC
@@ -54,7 +53,7 @@ def examine_all(
 async def _examine(config: Config, *, offline: bool) -> tuple[Finding, ...]:
     from gateway.app import tools_of
 
-    findings = [*examine(config, [tool.name for tool in tools_of()]), *sandbox()]
+    findings = [*examine(config, [tool.name for tool in tools_of()]), *await sandbox()]
     findings += await examine_database(config, known_versions())
     if not offline:
         for platform, settings in config.platforms().items():
@@ -62,12 +61,15 @@ async def _examine(config: Config, *, offline: bool) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
-def sandbox() -> tuple[Finding, ...]:
-    """Whether programs can be shut in."""
-    if shutil.which("bwrap"):
+async def sandbox() -> tuple[Finding, ...]:
+    """Whether programs can be shut in: one is run that tries to get out."""
+    from runtime.tools.sandbox import Sandbox
+
+    found = await Sandbox().probe()
+    if found.available:
         return ()
-    message = "bubblewrap (the program `bwrap`) is not installed: tools that run programs are not offered."
-    return (warning("sandbox.missing", message, "install the package `bubblewrap`"),)
+    message = f"Tools that run programs are not offered: {found.reason}."
+    return (warning("sandbox.missing", message, found.remedy),)
 
 
 async def examine_platform(platform: str, settings: Mapping[str, Any], clock: Clock) -> tuple[Finding, ...]:
