@@ -41,6 +41,7 @@ TEXTS: Final[dict[str, str]] = {
     "control.details": "Details",
     "control.stop": "Stop",
     "control.retry": "Retry",
+    "control.continue": "Continue",
     "control.confirm_high_risk": "This action can do lasting harm. Run it?",
     # Approvals
     "approval.title": "Approval needed · {tools}",

@@ -111,4 +111,4 @@ class LiveCard:
     def adopt(self, surface: SurfaceRow) -> None:
         """The card was sent before: by an earlier process, or just now."""
         self.surface_id, self.token, self.message_id = surface.id, surface.token, surface.message_id
-        self.wanted = True
+        self.wanted, self.hopeless = True, False

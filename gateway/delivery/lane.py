@@ -48,6 +48,7 @@ class Lane:
         self._full = False
         self._rows_stale = False  # a chat without a lane has no rows that are due: whoever plans some wakes it
         self._marked: set[int] = set()
+        self._expected: set[str] = set()
         self._repairs_stale = False
         self._repairs_first = False
         self._served: dict[Thread, int] = {}
@@ -63,9 +64,23 @@ class Lane:
         self._repairs_first |= repairs_first
         self._wake.set()
 
+    def expect(self, key: str) -> None:
+        """A row with this key is about to be stored as going out; until it is offered it is not ours."""
+        self._expected.add(key)
+
+    def expect_no_more(self, key: str) -> None:
+        """It was not stored, or nobody knows."""
+        self._expected.discard(key)
+
+    @property
+    def expects(self) -> bool:
+        """A row is about to be offered."""
+        return bool(self._expected)
+
     def offer(self, rows: Sequence[DeliveryRow]) -> None:
         """These rows were just planned; what is marked as sending goes out as it is."""
         self._marked.update(row.id for row in rows if row.state == "sending")
+        self._expected.difference_update(row.key for row in rows)
         if self._rows or self._rows_stale:
             self._rows_stale |= bool(rows)
         else:
@@ -159,7 +174,8 @@ class Lane:
             self._rows_stale = False
             rows = await deliveries.due(database, place.platform, place.account, place.chat, ROWS_AT_ONCE)
             self._full = len(rows) == ROWS_AT_ONCE
-            self._rows = tuple(row for row in rows if row.id not in self._sending.settled_later)
+            settled, expected = self._sending.settled_later, self._expected
+            self._rows = tuple(row for row in rows if row.id not in settled and row.key not in expected)
             self._respect_bans()
 
     async def _find_adopted(self) -> None:

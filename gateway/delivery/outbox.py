@@ -44,6 +44,15 @@ class Outbox:
             return False
         return self._resources.account(place).budget.wait_ms(place, Priority.ANSWER) == 0
 
+    def expect(self, place: Place, key: str) -> None:
+        """A row with this key is about to be stored as going out; it is nobody else's until it is offered."""
+        self._lane(place).expect(key)
+
+    def expect_no_more(self, place: Place, key: str) -> None:
+        """It may not have been stored; whoever finds it takes it for what it is."""
+        self._lane(place).expect_no_more(key)
+        self.wake(place)
+
     def offer(self, place: Place, rows: Sequence[DeliveryRow], *, repairs: bool = False) -> None:
         """These rows of the chat were just planned, and are committed; with `repairs`, a message is to be edited."""
         lane = self._lane(place)
@@ -133,7 +142,7 @@ class Outbox:
 
     def _forget(self, key: ChatKey) -> None:
         lane = self._lanes.get(key)
-        if lane is not None and key not in self._running and not lane.cards:
+        if lane is not None and key not in self._running and not lane.cards and not lane.expects:
             del self._lanes[key]
 
     def _moved(self, place: Place, chat: str) -> None:

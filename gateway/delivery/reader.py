@@ -33,6 +33,7 @@ from gateway.ledger.deliveries import DeliveryRow, Part
 from gateway.ledger.surfaces import SurfaceRow
 from gateway.views.card import label_lines, lost_card
 from gateway.views.turn import SessionState, TurnState, fold, fold_all, recovered, stalled, stopping
+from runtime.errors import CommitUnknown
 from runtime.protocol import events
 from runtime.protocol.approvals import PendingApproval
 from runtime.protocol.checkpoint import ActiveExecution
@@ -190,7 +191,9 @@ class Reader:
             while True:
                 try:
                     await self._read_on(session_id)
-                    return
+                    if session_id not in self._heads.newest:
+                        return
+                    failures = 0
                 except Exception as error:
                     log.error("reading session %s pauses: %r", session_id, error, exc_info=error)
                     await self._resources.clock.sleep(pause_seconds(failures))
@@ -280,14 +283,29 @@ class Reader:
             unit += part.statements(now)
             ends.append(len(unit) - 1)
         unit.append(self._journal.cursor_statement(CONSUMER, session.id, position))
+        going_out = [part for part in parts if part.goes_out]
         faults.reach("delivery.plan.before")
-        results = await self._resources.database.write(unit)
-        faults.reach("delivery.plan.after")
+        try:
+            for part in going_out:
+                self._outbox.expect(part.place, part.key)
+            results = await self._resources.database.write(unit)
+        except BaseException as error:
+            for part in going_out:
+                self._outbox.expect_no_more(part.place, part.key)
+            if isinstance(error, CommitUnknown) and await self._was_kept(session, position):
+                return None
+            raise
+        faults.reach("delivery.sending.after" if going_out else "delivery.plan.after")
         session.stored = position
         found = [results[end].rows for end in ends]
         if not all(found):
             return None
         return [part.row(*rows[0]) for part, rows in zip(parts, found, strict=True)]
+
+    async def _was_kept(self, session: Session, position: int) -> bool:
+        """Whether a commit of which nobody knows is on disk: its cursor tells."""
+        session.stored = await self._journal.cursor(CONSUMER, session.id)
+        return session.stored >= position
 
     def _mark_first(self, parts: Sequence[Part]) -> Sequence[Part]:
         """An answer that can go out at once is marked as sending where it is planned: one commit less to wait for.

@@ -28,7 +28,7 @@ from gateway.delivery.policy import (
 )
 from gateway.delivery.resources import Resources
 from gateway.ledger import deliveries, surfaces
-from gateway.ledger.deliveries import DeliveryRow, Part, Repair
+from gateway.ledger.deliveries import DeliveryRow, Overtaken, Part, Repair
 from gateway.ledger.digest import digest_of
 from gateway.ledger.surfaces import Letter, NewSurface
 from gateway.strings import say
@@ -175,7 +175,8 @@ class Sending:
         assert marked is not None, "what has controls can be repeated"
         copy = surfaces.copy(row.surface_id, token, self._now)
         statement = deliveries.sending_again(row, marked, token, self._now)
-        await self._mark_and_send(adapter, row, copy, statement, view=marked)
+        left = surfaces.given_up(row.surface_id, self._now)
+        await self._mark_and_send(adapter, row, copy, statement, left, view=marked)
 
     async def _mark_and_send(
         self, adapter: Adapter, row: DeliveryRow, *statements: Statement, view: View | None = None
@@ -287,8 +288,9 @@ class Sending:
 
     async def _end(self, row: DeliveryRow, state: Literal["unknown", "failed"], reason: str) -> None:
         unit = [deliveries.ended(row.id, state, reason, self._now)]
-        if state == "failed" and row.surface_id is not None:
-            unit.append(surfaces.never_arrived(row.surface_id, self._now))
+        if row.surface_id is not None:
+            gone = surfaces.never_arrived if state == "failed" else surfaces.given_up
+            unit.append(gone(row.surface_id, self._now))
         await self._write(unit)
         self._lane.settled(row)
 
@@ -376,11 +378,23 @@ class Sending:
             card.labels = ()
         if card.over:
             return
-        row = await self._store_card(card)
+        try:
+            row = await self._store_card(card)
+        except Overtaken:
+            await self._find_card(card)
+            return
         digest = card.digest
         await self._transmit(adapter, row)
         if card.message_id is not None:
             card.shown = digest
+
+    async def _find_card(self, card: LiveCard) -> None:
+        """The card was stored before, by a commit of which nobody knew: it is that one, or none."""
+        card.hopeless = True
+        for surface in await surfaces.live_cards(self._resources.database, card.session.id):
+            if surface.turn_id == card.turn_id:
+                card.adopt(surface)
+        self._lane.changed()
 
     async def _store_card(self, card: LiveCard) -> DeliveryRow:
         now = self._now

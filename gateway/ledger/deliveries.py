@@ -121,6 +121,11 @@ class Part:
         """What it is unique by."""
         return self.source, self.surface, self.part
 
+    @property
+    def key(self) -> str:
+        """The key of its row."""
+        return key_of(*self.name)
+
     def statements(self, now_ms: int) -> list[Statement]:
         """Its surface, if any, and its row. The last statement returns the ids of both, or nothing if it is known."""
         encoded = encode_view(self.view)

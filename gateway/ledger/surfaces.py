@@ -129,24 +129,32 @@ def insert(
     return Statement(_INSERT, params)
 
 
-_OUTCOME = """
-UPDATE surfaces SET state = 'closed', desired = ?, desired_digest = ?, desired_priority = ?, updated_at_ms = ?
-"""
+# A message that nobody knows, and that no delivery will bring any more, can be edited only if a press finds it.
+_REACHABLE = (
+    "(message_id IS NOT NULL OR EXISTS"
+    " (SELECT 1 FROM deliveries WHERE surface_id = surfaces.id AND deliveries.state IN ('planned', 'sending')))"
+)
+
+_OUTCOME = f"""
+UPDATE surfaces SET state = 'closed', desired = CASE WHEN {_REACHABLE} THEN ?1 END,
+    once_found = CASE WHEN NOT {_REACHABLE} THEN ?1 END, desired_digest = ?2, desired_priority = ?3, updated_at_ms = ?4
+"""  # noqa: S608 - all of it is ours
+
+
+def _outcome(view: View, priority: Priority, now_ms: int) -> tuple[bytes, str, int, int]:
+    return encode_view(view), digest_of(view), int(priority), now_ms
 
 
 def close_request(request_id: str, outcome: View, now_ms: int) -> Statement:
     """Every copy of the card of `request_id` is to show `outcome`; none of its controls counts any more."""
-    return Statement(
-        f"{_OUTCOME} WHERE request_id = ?",
-        (encode_view(outcome), digest_of(outcome), Priority.CONTROL, now_ms, request_id),
-    )
+    return Statement(f"{_OUTCOME} WHERE request_id = ?5", (*_outcome(outcome, Priority.CONTROL, now_ms), request_id))
 
 
 def close_card(session_id: str, turn_id: str, last: View, now_ms: int) -> Statement:
     """The card of a turn that is over is to show `last`."""
     return Statement(
-        f"{_OUTCOME} WHERE session_id = ? AND kind = 'card' AND turn_id = ?",
-        (encode_view(last), digest_of(last), Priority.ANSWER, now_ms, session_id, turn_id),
+        f"{_OUTCOME} WHERE session_id = ?5 AND kind = 'card' AND turn_id = ?6",
+        (*_outcome(last, Priority.ANSWER, now_ms), session_id, turn_id),
     )
 
 
@@ -154,9 +162,15 @@ def close(surface_id: int, last: View | None, now_ms: int) -> Statement:
     """The controls of one surface count no more; with `last`, its message is to show that."""
     if last is None:
         return Statement("UPDATE surfaces SET state = 'closed', updated_at_ms = ? WHERE id = ?", (now_ms, surface_id))
+    return Statement(f"{_OUTCOME} WHERE id = ?5", (*_outcome(last, Priority.CONTROL, now_ms), surface_id))
+
+
+def given_up(surface_id: int, now_ms: int) -> Statement:
+    """No delivery will tell the message's id any more; what it should show waits for a press to find it."""
     return Statement(
-        f"{_OUTCOME} WHERE id = ?",
-        (encode_view(last), digest_of(last), Priority.CONTROL, now_ms, surface_id),
+        "UPDATE surfaces SET once_found = desired, desired = NULL, updated_at_ms = ?"
+        " WHERE id = ? AND message_id IS NULL AND desired IS NOT NULL",
+        (now_ms, surface_id),
     )
 
 
@@ -208,7 +222,8 @@ def adopt(surface_id: int, message_id: str, now_ms: int) -> tuple[Statement, Sta
     """
     return (
         Statement(
-            "UPDATE surfaces SET message_id = ?, adoptable = 0, updated_at_ms = ? WHERE id = ? AND adoptable = 1",
+            "UPDATE surfaces SET message_id = ?, adoptable = 0, desired = COALESCE(desired, once_found),"
+            " once_found = NULL, updated_at_ms = ? WHERE id = ? AND adoptable = 1",
             (message_id, now_ms, surface_id),
         ),
         Statement(

@@ -25,6 +25,8 @@ CREATE TABLE surfaces (
     desired BLOB,
     desired_digest TEXT,
     desired_priority INTEGER NOT NULL DEFAULT 1,
+    -- The same for a message whose id nobody knows: it becomes `desired` if a press brings the id.
+    once_found BLOB,
     expires_at_ms INTEGER,
     created_at_ms INTEGER NOT NULL,
     updated_at_ms INTEGER NOT NULL

@@ -32,6 +32,8 @@ from runtime.protocol import events
 
 FILE_BEYOND_PARTS = 3
 ANSWER_FILE = "answer.md"
+STOPPED = "stopped"
+"""The runtime's reason of a turn that a person stopped and whose session goes on."""
 
 
 def answer(text: str | None, markup: Markup, reply_to: MessageRef | None = None) -> tuple[View, ...]:
@@ -68,13 +70,14 @@ def failure_controls(token: str) -> tuple[Control, ...]:
 FAILURE_CHOICES = Letter.RETRY + Letter.DETAILS
 
 
-def stopped(turn: TurnState, who: str | None, reply_to: MessageRef | None = None) -> Notice:
-    """The turn was stopped by a person; what had been finished stays done, so it is named."""
+def stopped(turn: TurnState, who: str | None, token: str, reply_to: MessageRef | None = None) -> Notice:
+    """The turn was stopped by a person; what had been finished stays done, so it is named. [Continue] goes on."""
     lines = [say("stop.done", who=who) if who else say("stop.done_nobody")]
     if turn.finished:
         names = ", ".join(dict.fromkeys(turn.finished))
         lines.append(say("stop.steps", tools=f"{tools(turn.tool_calls)} ({names})"))
-    return Notice(text="\n".join(lines), reply_to=reply_to)
+    controls = (Control(label=say("control.continue"), token=payload(token, Letter.CONTINUE)),)
+    return Notice(text="\n".join(lines), reply_to=reply_to, controls=controls)
 
 
 def interrupted(token: str, reply_to: MessageRef | None = None) -> Notice:
@@ -98,8 +101,13 @@ def end_notice(
             return failure(turn, token, reply_to), FAILURE_CHOICES
         case Phase.INTERRUPTED:
             return interrupted(token, reply_to), Letter.RETRY.value
+        case _ if msg.by:
+            notice = stopped(turn, who, token, reply_to)
+            if msg.reason == STOPPED:
+                return notice, Letter.CONTINUE.value
+            return replace(notice, controls=()), ""  # its session has ended, so there is nothing to go on with
         case _:
-            return (stopped(turn, who, reply_to) if msg.by else ended(msg.reason, reply_to)), ""
+            return ended(msg.reason, reply_to), ""
 
 
 def removed(count: int) -> Notice:

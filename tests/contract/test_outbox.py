@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,7 @@ from gateway.budget import Priority
 from gateway.delivery import Destination
 from gateway.ledger import deliveries, surfaces
 from gateway.ledger.surfaces import NewSurface
+from runtime.errors import CommitUnknown
 from runtime.protocol import events
 from runtime.protocol.approvals import Resolution
 from runtime.store.writer import Result, Statement
@@ -515,6 +517,7 @@ async def test_a_press_brings_the_id_of_a_lost_card(on: Bench) -> None:
     lost = [message for message, view in on.adapter.messages.items() if isinstance(view, ApprovalCard)]
     for copy, message in zip(await surfaces.of_request(on.store.database, "r1"), lost, strict=True):
         await on.store.database.write(surfaces.adopt(copy.id, message, on.clock.now_ms()))
+    assert await on.rows("SELECT count(*) FROM surfaces WHERE desired IS NOT NULL") == [(0,)]
     resolved = events.ApprovalResolved(
         request_id="r1", turn_id="t1", decision=Resolution.DENIED, decided_by="rec:2", reason="too risky"
     )
@@ -526,6 +529,27 @@ async def test_a_press_brings_the_id_of_a_lost_card(on: Bench) -> None:
         assert (view.outcome or "").endswith("too risky")
         assert "Bob" in (view.outcome or "")
     assert not await on.delivery.unknown_deliveries(PLACE)
+
+
+async def test_a_lost_card_that_is_found_late_gets_its_outcome(on: Bench) -> None:
+    """Nothing waits for it meanwhile; a press on it brings its id, and then it says how it ended."""
+    on.adapter.accept_first = True
+    on.adapter.failures.extend([OutcomeUnknown("?")])
+    await on.happen(requested(), pending=pending())
+    await on.until(lambda: on.clock.sleeping)
+    on.clock.advance(1)
+    await on.rest()
+    await on.happen(events.ApprovalResolved(request_id="r1", turn_id="t1", decision=Resolution.EXPIRED))
+    await on.rest()
+    assert await on.rows("SELECT count(*) FROM surfaces WHERE desired IS NOT NULL") == [(0,)]
+    first, _ = await surfaces.of_request(on.store.database, "r1")
+    lost, _ = [message for message, view in on.adapter.messages.items() if isinstance(view, ApprovalCard)]
+    await on.store.database.write(surfaces.adopt(first.id, lost, on.clock.now_ms()))
+    on.delivery.wake(PLACE, repairs=True)
+    await on.rest()
+    view = on.adapter.messages[lost]
+    assert isinstance(view, ApprovalCard)
+    assert view.outcome
 
 
 async def test_a_dead_chat_closes_its_requests(on: Bench) -> None:
@@ -706,3 +730,50 @@ async def test_a_mark_waits_out_a_ban(on: Bench) -> None:
     on.clock.advance(4)
     await on.rest()
     assert [row[2] for row in await on.states()] == ["sent"]
+
+
+async def test_an_answer_that_is_being_planned_is_sent_by_nobody_else(on: Bench) -> None:
+    """A lane that wakes while an answer is stored as going out neither repeats it nor sends it twice."""
+    stored, go_on = asyncio.Event(), asyncio.Event()
+    write = on.store.database.write
+
+    async def slow(unit: Sequence[Statement]) -> list[Result]:
+        results = await write(unit)
+        if any("INSERT OR IGNORE INTO deliveries" in statement.sql for statement in unit) and not stored.is_set():
+            stored.set()
+            await go_on.wait()
+        return results
+
+    on.store.database.write = slow  # type: ignore[method-assign]
+    await on.happen(started(), events.TurnComplete(turn_id="t1", last_assistant_message="Done."))
+    await stored.wait()
+    await plan(on, Notice(text="receipt"), source="in:2", place=THREAD)
+    await on.until(lambda: on.adapter.sent(Notice))
+    assert not on.adapter.sent(Answer)
+    go_on.set()
+    await on.rest()
+    assert on.adapter.sent(Answer) == [Answer(markdown="Done.")]
+    assert await on.states() == [("answer", 0, "sent", 1)] * 2
+
+
+async def test_a_card_whose_commit_was_unknown_is_found_again(on: Bench) -> None:
+    """The row is there although its commit reported an error: it is that card, and no second one is made."""
+    write = on.store.database.write
+    lost: list[int] = []
+
+    async def forgetful(unit: Sequence[Statement]) -> list[Result]:
+        results = await write(unit)
+        if not lost and any("'sending'" in repr(statement.params) for statement in unit):
+            lost.append(1)
+            raise CommitUnknown("it may have been kept")
+        return results
+
+    on.store.database.write = forgetful  # type: ignore[method-assign]
+    await on.happen(started(), begin("c0"))
+    await on.until(lambda: lost)
+    await on.until(lambda: on.clock.sleeping >= 2)
+    on.clock.advance(1)
+    await on.rest()
+    assert await on.rows("SELECT count(*) FROM surfaces") == [(1,)]
+    assert await on.rows("SELECT state FROM deliveries") == [("unknown",)]
+    assert not on.adapter.sent(TurnCard)

@@ -174,6 +174,19 @@ def test_stopped() -> None:
     assert card(state, who="Ann") == TurnCard(phase=Phase.STOPPED, headline="Stopped by Ann · 0:02 · 3 tools")
 
 
+def test_a_stopped_turn_can_be_continued() -> None:
+    """The notice says who stopped it and offers to go on; one that ended with its session does not."""
+    for reason, labels in (("stopped", ["Continue"]), ("retired", [])):
+        aborted = events.TurnAborted(turn_id=T, reason=reason, by="rec:1")
+        state = after(STARTED, aborted)
+        assert state.turn
+        notice, choices = end_notice(state.turn, aborted, "Ann", TOKEN, None)
+        assert notice.text == "⏹ Stopped by Ann."
+        assert not notice.notify
+        assert [control.label for control in notice.controls] == labels
+        assert choices == "k"[: len(labels)]
+
+
 def test_failed() -> None:
     """One line, and a message of its own with the reference."""
     error = events.Error(kind="provider", message="No answer.", reference="E7K2", turn_id=T)
