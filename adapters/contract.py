@@ -469,11 +469,15 @@ class Adapter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What an adapter is given of the world: UTC milliseconds, a sleep, and random bytes."""
+    """What an adapter is given of the world: UTC milliseconds, a sleep, and random bytes.
+
+    `commands` are the gateway's own, by name with a description each, for platforms that show a menu of them.
+    """
 
     now_ms: Callable[[], int]
     sleep: Callable[[float], Awaitable[None]]
     random_bytes: Callable[[int], bytes]
+    commands: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

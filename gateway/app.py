@@ -20,6 +20,7 @@ from gateway.agents import Agents
 from gateway.budget import Priority
 from gateway.catching_up import CatchUp
 from gateway.claim import Claim
+from gateway.commands import menu
 from gateway.config import Config, binding_for
 from gateway.config.model import ModelSection
 from gateway.connections import Connections
@@ -58,6 +59,14 @@ Announce = Callable[[str], None]
 """Shows a line to whoever started the gateway: the claim code, and that it is ready."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reload:
+    """How a changed configuration is taken over: `load` reads it, or says what is wrong with it."""
+
+    told: asyncio.Event
+    load: Callable[[], Config]
+
+
 @runtime_checkable
 class Connecting(Protocol):
     """A model that loads a library and holds connections."""
@@ -82,6 +91,7 @@ async def run(
     faults: Faults = NO_FAULTS,
     clock: Clock | None = None,
     announce: Announce | None = None,
+    reload: Reload | None = None,
     service_manager: ServiceManager | None = None,
 ) -> int:
     """Run the gateway until `stop` is set; 0 on an orderly end.
@@ -98,7 +108,7 @@ async def run(
         components={"gateway": files("gateway") / "migrations"},
     )
     try:
-        gateway = await Gateway.make(config, store, clock, faults, announce or _to_terminal)
+        gateway = await Gateway.make(config, store, clock, faults, announce or _to_terminal, reload)
         await gateway.run(stop, service_manager or ServiceManager({}))
     finally:
         await store.aclose()
@@ -137,12 +147,14 @@ def _model(section: ModelSection, clock: Clock) -> Model:
             raise ValueError(f'models.{section.name}: provider {section.provider!r} is not built yet; use "openai"')
 
 
-def _adapter(name: str, settings: Mapping[str, object], environment: Environment) -> Adapter:
-    """An adapter that is not connected yet; what is wrong with its settings is the configuration's fault."""
-    try:
-        return factory_of(name)(settings, environment)
-    except (LookupError, ValueError) as error:
-        raise ConfigurationError(str(error)) from error
+def _maker(name: str, settings: Mapping[str, object], environment: Environment) -> Callable[[], Adapter]:
+    def make() -> Adapter:
+        try:
+            return factory_of(name)(settings, environment)
+        except (LookupError, ValueError) as error:
+            raise ConfigurationError(str(error)) from error
+
+    return make
 
 
 def tools_of() -> Sequence[Tool]:
@@ -169,25 +181,34 @@ class Gateway:
     metrics: Metrics
     models: Mapping[str, Model]
     claim: Claim | None
+    reload: Reload | None
     stopping: bool = False
+    _delivering: bool = False
 
     @classmethod
     async def make(
-        cls, config: Config, store: SqliteStore, clock: Clock, faults: Faults, announce: Announce
+        cls,
+        config: Config,
+        store: SqliteStore,
+        clock: Clock,
+        faults: Faults,
+        announce: Announce,
+        reload: Reload | None = None,
     ) -> Gateway:
         """Put it together; nothing runs yet."""
+        gateway: Gateway  # what is called later finds it there
         database = store.database
         access, claim = await _access(config, store, clock)
         places = Places(
             database,
-            lambda place: binding_for(config, platform=place.platform, chat=place.chat, thread=place.thread),
-            lambda: config.workspaces,
+            lambda place: binding_for(gateway.config, platform=place.platform, chat=place.chat, thread=place.thread),
+            lambda: gateway.config.workspaces,
             new_id=lambda: secrets.token_hex(16),
             clock=clock,
         )
         models, tools = models_of(config, clock), tools_of()
         agents = Agents(
-            lambda: config,
+            lambda: gateway.config,
             places,
             models,
             tools,
@@ -198,10 +219,11 @@ class Gateway:
             new_id=lambda: secrets.token_hex(16),
         )
         runtime = Runtime(agents.config_for, store, clock=clock)
-        environment = Environment(now_ms=clock.now_ms, sleep=clock.sleep, random_bytes=secrets.token_bytes)
-        gateway: Gateway
+        environment = Environment(
+            now_ms=clock.now_ms, sleep=clock.sleep, random_bytes=secrets.token_bytes, commands=menu()
+        )
         connections = Connections(
-            {name: _adapter(name, settings, environment) for name, settings in config.platforms().items()},
+            {name: _maker(name, settings, environment) for name, settings in config.platforms().items()},
             lambda one: gateway.take(one),
             lambda adapter: gateway.connected(adapter),
             clock,
@@ -230,9 +252,9 @@ class Gateway:
             clock=clock,
             random_bytes=secrets.token_bytes,
             routes=lambda: tuple(models),
-            strict_commands=lambda: config.commands.strict,
-            message_bytes=lambda: config.limits.message_bytes,
-            offline_age_ms=lambda: config.gateway.offline_age_seconds * 1000,
+            strict_commands=lambda: gateway.config.commands.strict,
+            message_bytes=lambda: gateway.config.limits.message_bytes,
+            offline_age_ms=lambda: gateway.config.gateway.offline_age_seconds * 1000,
             faults=faults,
         )
         gateway = cls(
@@ -249,6 +271,7 @@ class Gateway:
             metrics=Metrics([tool.name for tool in tools]),
             models=models,
             claim=claim,
+            reload=reload,
         )
         gateway._intake = Intake(
             access,
@@ -269,17 +292,17 @@ class Gateway:
     async def run(self, stop: asyncio.Event, service_manager: ServiceManager) -> None:
         """Run until `stop`; then finish, or leave on disk, and end."""
         self.runtime.on_commit(self.delivery.committed)
-        await self.delivery.recover()
+        self.runtime.on_stored(self.metrics.observe_all)
         async with self._health() as address:
             try:
                 async with asyncio.TaskGroup() as group:
                     serving = [
-                        group.create_task(self.delivery.run(), name="delivery"),
                         group.create_task(self.router.run(), name="router"),
                         group.create_task(audit.Sealer(self.store.database, self.clock).run(), name="sealer"),
                         group.create_task(self._keep_house(), name="housekeeping"),
                         group.create_task(service_manager.keep_alive(self.clock), name="watchdog"),
                         group.create_task(self._begin(address, service_manager), name="begin"),
+                        group.create_task(self._reload_when_told(), name="reload"),
                     ]
                     await stop.wait()
                     service_manager.stopping()
@@ -291,8 +314,17 @@ class Gateway:
                 raise _first(failures) from None
 
     async def _begin(self, address: str, service_manager: ServiceManager) -> None:
+        """Recover sessions while the client libraries load; then deliver, and connect. Delivers until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.runtime.start(), name="recover sessions")
+            await self.connections.make()
+            await self.delivery.recover()
+            group.create_task(self.delivery.run(), name="delivery")
+            self._delivering = True
+            await self._connect(address, service_manager)
+
+    async def _connect(self, address: str, service_manager: ServiceManager) -> None:
+        async with asyncio.TaskGroup() as group:
             group.create_task(self.connections.run(), name="connect")
             for name, model in self.models.items():
                 if isinstance(model, Connecting):
@@ -309,14 +341,36 @@ class Gateway:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.config.gateway.drain_seconds):
                 await self.runtime.at_rest()
-                await self.delivery.at_rest()
+                await self._delivered()
         await self.runtime.aclose()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(5.0, self.config.gateway.drain_seconds)):
-                await self.delivery.at_rest()
+                await self._delivered()
         await self.connections.stop()
         await self.delivery.settle()
         await self._close_models()
+
+    async def _delivered(self) -> None:
+        if self._delivering:
+            await self.delivery.at_rest()
+
+    async def _reload_when_told(self) -> None:
+        """Take over a changed configuration, all or nothing; what runs goes on under the one that it began with."""
+        if self.reload is None:
+            return
+        while True:
+            await self.reload.told.wait()
+            self.reload.told.clear()
+            try:
+                changed = self.reload.load()
+            except Exception as error:  # noqa: BLE001 - whatever is wrong with the file, the old one goes on
+                log.error("the changed configuration is not taken over: %s", error)
+                continue
+            if fixed := fixed_parts(self.config, changed):
+                log.warning("a change of %s counts from the next start on", ", ".join(fixed))
+            self.access.replace(await settle_claims(self.store.database, policy_of(changed), self.clock))
+            self.config = changed
+            log.info("the changed configuration counts from now on")
 
     async def _abandon(self) -> None:
         await self.connections.stop()
@@ -429,16 +483,26 @@ async def _warm_up(name: str, model: Connecting) -> None:
         log.exception("the model %s could not be made ready", name)
 
 
-async def _access(config: Config, store: SqliteStore, clock: Clock) -> tuple[Access, Claim | None]:
-    """Rights as configured. The first owner, claimed by code, counts until the configuration names one."""
+def policy_of(config: Config) -> Policy:
+    """Rights as configured."""
     section = config.access
-    policy = Policy(
+    return Policy(
         users=frozenset(section.users),
         approvers=frozenset(section.approvers),
         owners=frozenset(section.owners),
         dangerously_open=section.dangerously_open,
     )
-    policy = await settle_claims(store.database, policy, clock)
+
+
+def fixed_parts(running: Config, changed: Config) -> tuple[str, ...]:
+    """Sections that differ and count only from a start on: what is connected and opened stays as it is."""
+    sections = ("gateway", "telegram", "slack", "discord", "terminal", "adapters", "models")
+    return tuple(name for name in sections if getattr(running, name) != getattr(changed, name))
+
+
+async def _access(config: Config, store: SqliteStore, clock: Clock) -> tuple[Access, Claim | None]:
+    """Rights as configured. The first owner, claimed by code, counts until the configuration names one."""
+    policy = await settle_claims(store.database, policy_of(config), clock)
     claim = None if policy.owners else Claim(secrets.token_bytes, clock)
     return Access(policy), claim
 

@@ -430,6 +430,11 @@ async def ask_again(desk: Desk, item: Item, route: StoredRoute) -> Settled:
     return await submit_message(desk, item, route, op)
 
 
+def menu() -> Mapping[str, str]:
+    """Every command of /help with what it does, for platforms that show a menu."""
+    return {name: say(f"help.{name}") for name, command in TABLE.items() if command.usage}
+
+
 TABLE: Mapping[str, Command] = {
     "start": Command(right=Right.COMMAND, usage="", step=Commands.help),
     "help": Command(right=Right.COMMAND, usage="/help", step=Commands.help),

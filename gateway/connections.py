@@ -19,18 +19,19 @@ LAST_PAUSE_SECONDS = 60.0
 class Connections:
     """One adapter per platform of the configuration.
 
-    They are made before anything runs, since what is planned meanwhile has to fit their platform; connecting comes
-    later, beside the recovery of sessions. `connected` is called with each adapter once it takes messages in.
+    They are made before anything is planned for them, since that has to fit their platform; connecting
+    comes later. `connected` is called with each adapter once it takes messages in.
     """
 
     def __init__(
         self,
-        adapters: Mapping[str, Adapter],
+        makers: Mapping[str, Callable[[], Adapter]],
         intake: Intake,
         connected: Callable[[Adapter], Awaitable[None]],
         clock: Clock,
     ) -> None:
-        self._adapters = dict(adapters)
+        self._makers = dict(makers)
+        self._adapters: dict[str, Adapter] = {}
         self._intake = intake
         self._connected = connected
         self._clock = clock
@@ -58,7 +59,12 @@ class Connections:
     @property
     def platforms(self) -> tuple[str, ...]:
         """Every platform of the configuration."""
-        return tuple(self._adapters)
+        return tuple(self._makers)
+
+    async def make(self) -> None:
+        """Make every adapter. Loading a client library may take seconds: that is done off the loop."""
+        for platform, maker in self._makers.items():
+            self._adapters[platform] = await asyncio.to_thread(maker)
 
     async def run(self) -> None:
         """Connect each platform; returns once all are connected.

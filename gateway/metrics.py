@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -76,6 +76,11 @@ class Metrics:
                 self._approvals.labels(*place, message.decision.value).inc()
             case _:
                 pass
+
+    def observe_all(self, context: SessionContext, stored: Sequence[events.Event]) -> None:
+        """Count every stored event of one commit."""
+        for event in stored:
+            self.observe(context, event.msg)
 
     def _turn(self, place: tuple[str, str], outcome: str, duration_ms: int) -> None:
         self._turns.labels(*place, outcome).inc()

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gateway import logs
@@ -21,6 +21,7 @@ def run_service(
 ) -> int:
     """Run until SIGTERM, SIGINT or the application's own end; returns the exit code.
 
+    SIGHUP reads the file again: rights, bindings, workspaces, agents and limits are taken over, all or nothing.
     The first signal takes nothing more in, finishes what it can within `gateway.drain_seconds` and leaves the rest on
     disk; a second one ends at once, which loses nothing either.
     """
@@ -34,21 +35,31 @@ def run_service(
     with claimed(folder, Owner.of_this_process(config.file)):
         log.info("starting", config=str(config.file), state_dir=str(folder), pid=os.getpid())
         manager = ServiceManager(environ)
-        code = asyncio.run(_supervised(config, manager, faults, until_stdin_closes=until_stdin_closes))
+        supervised = _supervised(
+            config, manager, faults, lambda: load(file, environ, to_run=True), until_stdin_closes=until_stdin_closes
+        )
+        code = asyncio.run(supervised)
         log.info("stopped", exit_code=code)
         return code
 
 
 async def _supervised(
-    config: Config, manager: ServiceManager, faults: Faults, *, until_stdin_closes: bool
+    config: Config,
+    manager: ServiceManager,
+    faults: Faults,
+    again: Callable[[], Config],
+    *,
+    until_stdin_closes: bool,
 ) -> int:
-    from gateway.app import run
+    from gateway.app import Reload, run
 
-    stop = asyncio.Event()
+    stop, told = asyncio.Event(), asyncio.Event()
     _stop_on_signals(stop)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, told.set)
     if until_stdin_closes:
         asyncio.get_running_loop().add_reader(sys.stdin.fileno(), _watch_stdin, stop)
-    return await run(config, stop=stop, service_manager=manager, faults=faults)
+    reload = Reload(told=told, load=again)
+    return await run(config, stop=stop, service_manager=manager, faults=faults, reload=reload)
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:

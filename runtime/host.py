@@ -16,7 +16,7 @@ from runtime.protocol.approvals import Grant
 from runtime.protocol.checkpoint import Checkpoint, Receipt
 from runtime.protocol.events import Event
 from runtime.protocol.ops import Op
-from runtime.protocol.session import QueuedMessage
+from runtime.protocol.session import QueuedMessage, SessionContext
 from runtime.session.agent import Agent, create_agent
 from runtime.store.base import CheckpointStore
 
@@ -27,6 +27,7 @@ log = logging.getLogger("pilothouse.runtime.host")
 
 ConfigFor: TypeAlias = "Callable[[str], AgentConfig | Awaitable[AgentConfig]]"
 Listener: TypeAlias = Callable[[str, int], None]
+StoredListener: TypeAlias = Callable[[SessionContext, Sequence[Event]], None]
 LiveListener: TypeAlias = Callable[[str, Event], None]
 
 REOPEN_FIRST_SECONDS = 1.0
@@ -83,6 +84,7 @@ class Runtime:
         self._opening: dict[str, asyncio.Future[Agent]] = {}
         self._listeners: list[Listener] = []
         self._live: list[LiveListener] = []
+        self._stored: list[StoredListener] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures: dict[str, int] = {}
         self._pruned_at_ms = self._clock.now_ms()
@@ -230,7 +232,16 @@ class Runtime:
         """How many agents run in this process."""
         return len(self._open)
 
+    def on_stored(self, listener: StoredListener) -> Callable[[], None]:
+        """Call `listener(labels of the session, its events)` after each commit that stored events."""
+        self._stored.append(listener)
+        return lambda: self._stored.remove(listener)
+
     def _committed(self, session_id: str, stored: Sequence[Event]) -> None:
+        opened = self._open.get(session_id)
+        if stored and opened is not None:
+            for observer in self._stored:
+                observer(opened.agent.checkpoint.session_context, stored)
         if stored and stored[-1].sequence is not None:
             for listener in self._listeners:
                 listener(session_id, stored[-1].sequence)

@@ -114,7 +114,8 @@ class TelegramAdapter:
         connection = Connection(self._settings)
         try:
             self._me = await _identity(connection)
-            await _set_commands(connection, self._settings.commands)
+            commands = self._settings.commands
+            await _set_commands(connection, (self._environment.commands or None) if commands is None else commands)
         except BaseException:
             await connection.close()
             raise
