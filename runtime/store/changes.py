@@ -65,7 +65,7 @@ def _positions(messages: Sequence[QueuedMessage], before: SmallTables | None) ->
     """The place of every message. Those that stay in order keep theirs; any other change numbers all anew."""
     stored = _stored_positions(before) if before else {}
     kept = [stored[message.id] for message in messages if message.id in stored]
-    if kept != sorted(kept) or any(message.id not in stored for message in messages[: len(kept)]):
+    if kept != sorted(kept):
         return tuple(range(len(messages)))
     first_new = kept[-1] + 1 if kept else 0
     return (*kept, *range(first_new, first_new + len(messages) - len(kept)))

@@ -43,6 +43,9 @@ from tests.support.checkpoints import (
     grown,
     text_item,
 )
+from tests.support.open_connections import connections_are_closed
+
+__all__ = ["connections_are_closed"]  # the fixture works where it is named
 
 NOW = 1_800_000_000_000
 OpenStore = Callable[[], Awaitable[CheckpointStore]]

@@ -21,7 +21,10 @@ from runtime.store import opening
 from runtime.store.failures import StoreFailure
 from runtime.store.sqlite import SqliteStore
 from tests.support.checkpoints import RECEIPTS, RECORD, following, full_checkpoint, grown, text_item
+from tests.support.open_connections import connections_are_closed
 from tests.support.store_child import SESSIONS
+
+__all__ = ["connections_are_closed"]  # the fixture works where it is named
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.errors import CheckpointError
 from runtime.protocol import (
     ActiveExecution,
     Boundary,
@@ -144,8 +145,9 @@ def sql_of(statements: list[Any]) -> list[tuple[str, int]]:
         ((*with_messages(3)[:2], replace(with_messages(3)[2], text="edited")), [("UPDATE_PENDING", 1)]),
         ((*with_messages(4)[1:],), [("DELETE_PENDING", 1), ("INSERT_PENDING", 1)]),
         (with_messages(3)[::-1], [("DELETE_PENDING", 2), ("INSERT_PENDING", 2)]),
+        ((with_messages(4)[3], *with_messages(3)), [("DELETE_PENDING", 3), ("INSERT_PENDING", 4)]),
     ],
-    ids=["same", "appended", "taken", "emptied", "edited", "taken and appended", "reordered"],
+    ids=["same", "appended", "taken", "emptied", "edited", "taken and appended", "reordered", "put in front"],
 )
 def test_messages_that_stay_are_not_written(after: tuple[QueuedMessage, ...], expected: list[tuple[str, int]]) -> None:
     """A message may be a mebibyte long: it is written when it comes, and removed when it goes."""
@@ -276,6 +278,22 @@ async def test_one_request_per_session_is_open(store: SqliteStore) -> None:
             " expires_at_ms, decision, decided_by, decided_at_ms, asked, payload FROM approvals"
         )
     outside.close()
+
+
+async def test_a_decision_is_a_compare_and_set(store: SqliteStore) -> None:
+    """Even with the trigger gone: where the row is decided, a second decision changes nothing."""
+    undecided = approval(decision=None, decided_by=None, decided_at_ms=None)
+    checkpoint = replace(full_checkpoint(), pending_approval=undecided)
+    await store.save(checkpoint)
+    with sqlite3.connect(store.path) as outside:
+        outside.execute("DROP TRIGGER an_approval_is_decided_once")
+        outside.execute("UPDATE approvals SET decision = 'denied', decided_by = 'first', decided_at_ms = 1")
+    outside.close()
+    approved = replace(undecided, decision=Resolution.APPROVED, decided_by="second", decided_at_ms=2)
+    with pytest.raises(CheckpointError, match="decided before"):
+        await store.save(following(checkpoint, pending_approval=approved))
+    rows = await store.database.read("SELECT decision, decided_by FROM approvals")
+    assert rows == [("denied", "first")]
 
 
 async def test_calls_are_kept_with_their_outcome(store: SqliteStore) -> None:

@@ -12,10 +12,11 @@ import pytest
 
 from runtime.errors import CommitUnknown, InvalidCheckpoint, StaleCheckpoint
 from runtime.protocol import Checkpoint, Context, ContextDelta, events
+from runtime.store import loading, queries
 from runtime.store import sqlite as sqlite_module
 from runtime.store.failures import StoreFailure
 from runtime.store.sqlite import SqliteStore
-from runtime.store.writer import Connection, Statement
+from runtime.store.writer import Connection, Row, Statement, Steps
 from runtime.testing import FakeClock
 from tests.support.checkpoints import (
     ACTIVE,
@@ -380,26 +381,27 @@ async def test_what_was_written_is_read_at_once(store: SqliteStore) -> None:
 
 
 async def test_a_load_is_one_moment(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A save that commits between two queries of a load is not seen by half."""
-    checkpoint = replace(Checkpoint.empty("s"), context=Context((text_item(0),)))
+    """A commit that falls between two queries of a load is not seen by half."""
+    checkpoint = full_checkpoint()
     await store.save(checkpoint)
-    stop = asyncio.Event()
+    real = loading.rows
+    between: list[str] = []
 
-    async def write() -> int:
-        latest = checkpoint
-        while not stop.is_set():
-            latest, delta = grown(latest, (text_item(latest.sequence),), title=str(latest.sequence))
-            await store.save(latest, delta)
-        return latest.sequence
+    def rows(sql: str, *params: object) -> Steps[list[Row]]:
+        found = yield from real(sql, *params)
+        if sql == queries.READ_SESSION and not between:
+            with sqlite3.connect(store.path) as outside:
+                outside.execute("DELETE FROM pending_messages")
+                outside.execute("DELETE FROM tool_calls")
+                outside.execute("UPDATE sessions SET title = 'later'")
+            outside.close()
+            between.append(sql)
+        return found
 
-    writing = asyncio.create_task(write())
-    for _ in range(60):
-        loaded = await store.load("s")
-        assert loaded is not None
-        assert len(loaded.context) == loaded.sequence + 1
-        assert loaded.sequence == 0 or loaded.title == str(loaded.sequence - 1)
-    stop.set()
-    assert await writing > 0
+    monkeypatch.setattr(loading, "rows", rows)
+    assert await store.load("s") == checkpoint
+    assert between
+    assert await store.load("s") == replace(checkpoint, pending_messages=(), pending_tools=())
 
 
 async def test_a_failed_read_leaves_its_connection_clean(store: SqliteStore) -> None:
