@@ -108,7 +108,7 @@ class CheckpointStore(Protocol):
         not end where `delta` starts, or the lease's generation is gone; nothing was written. CommitUnknown: it may have
         been kept; compare `head().save_id` with the `save_id` given (a random one if none is). Any other error: nothing
         was written. A `delta` of None means: what `checkpoint.context` has beyond the stored head. Events given as
-        `Event` carry their own submission id.
+        `Event` carry their own submission id. DuplicateReceipt: a submission has its receipt already.
         """
         ...
 
