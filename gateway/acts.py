@@ -16,9 +16,12 @@ from runtime.store.writer import Statement
 async def interrupt(desk: Desk, session_id: str, turn_id: str, by: str, submission_id: str) -> InterruptResult:
     """End exactly this turn; a later one goes on."""
     receipt = await desk.submit(session_id, ops.Interrupt(turn_id=turn_id, by=by), submission_id)
-    if isinstance(receipt.result, InterruptResult):
-        return receipt.result
-    return InterruptResult(status="not_running" if receipt.status == "rejected" else "stopping")
+    result = receipt.result
+    if not isinstance(result, InterruptResult):
+        result = InterruptResult(status="not_running" if receipt.status == "rejected" else "stopping")
+    if result.status == "stopping":
+        desk.stopping(session_id, turn_id)
+    return result
 
 
 async def resolve(

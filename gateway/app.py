@@ -43,6 +43,8 @@ from runtime.faults import NO_FAULTS, Faults
 from runtime.host import Runtime
 from runtime.models.base import Model
 from runtime.protocol import ops
+from runtime.protocol.events import Event
+from runtime.protocol.session import SessionContext
 from runtime.store.sqlite import SqliteStore
 from runtime.tools.base import Tool
 
@@ -254,6 +256,7 @@ class Gateway:
             routes=lambda: tuple(models),
             strict_commands=lambda: gateway.config.commands.strict,
             message_bytes=lambda: gateway.config.limits.message_bytes,
+            stopping=lambda session, turn: gateway.delivery.stopping(session, turn),
             offline_age_ms=lambda: gateway.config.gateway.offline_age_seconds * 1000,
             faults=faults,
         )
@@ -291,8 +294,8 @@ class Gateway:
 
     async def run(self, stop: asyncio.Event, service_manager: ServiceManager) -> None:
         """Run until `stop`; then finish, or leave on disk, and end."""
-        self.runtime.on_commit(self.delivery.committed)
-        self.runtime.on_stored(self.metrics.observe_all)
+        self.runtime.on_commit(self.delivery.committed)  # also what a session stores while it is being opened
+        self.runtime.on_stored(self._stored)
         async with self._health() as address:
             try:
                 async with asyncio.TaskGroup() as group:
@@ -388,6 +391,11 @@ class Gateway:
         missed = await CatchUp(self.store.database, self.take, self.clock).run(adapter)
         if missed:
             log.info("%d messages that were missed on %s are taken in", missed, adapter.platform)
+
+    def _stored(self, session_id: str, context: SessionContext, stored: Sequence[Event]) -> None:
+        self.metrics.observe_all(context, stored)
+        if stored[-1].sequence is not None:
+            self.delivery.committed(session_id, stored[-1].sequence, stored)
 
     async def take(self, one: Inbound) -> None:
         """The intake that adapters are given."""

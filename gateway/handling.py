@@ -138,6 +138,7 @@ class Desk:
     strict_commands: Callable[[], bool] = lambda: False
     message_bytes: Callable[[], int] = lambda: 32_768
     offline_age_ms: Callable[[], int] = lambda: 3_600_000
+    stopping: Callable[[str, str], None] = lambda session_id, turn_id: None
     faults: Faults = NO_FAULTS
 
     async def submit(self, session_id: str, op: Op, submission_id: str) -> Receipt:

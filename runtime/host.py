@@ -27,7 +27,7 @@ log = logging.getLogger("pilothouse.runtime.host")
 
 ConfigFor: TypeAlias = "Callable[[str], AgentConfig | Awaitable[AgentConfig]]"
 Listener: TypeAlias = Callable[[str, int], None]
-StoredListener: TypeAlias = Callable[[SessionContext, Sequence[Event]], None]
+StoredListener: TypeAlias = Callable[[str, SessionContext, Sequence[Event]], None]
 LiveListener: TypeAlias = Callable[[str, Event], None]
 
 REOPEN_FIRST_SECONDS = 1.0
@@ -233,7 +233,7 @@ class Runtime:
         return len(self._open)
 
     def on_stored(self, listener: StoredListener) -> Callable[[], None]:
-        """Call `listener(labels of the session, its events)` after each commit that stored events."""
+        """Call `listener(session id, its labels, the events)` after each commit that stored events."""
         self._stored.append(listener)
         return lambda: self._stored.remove(listener)
 
@@ -241,7 +241,7 @@ class Runtime:
         opened = self._open.get(session_id)
         if stored and opened is not None:
             for observer in self._stored:
-                observer(opened.agent.checkpoint.session_context, stored)
+                observer(session_id, opened.agent.checkpoint.session_context, stored)
         if stored and stored[-1].sequence is not None:
             for listener in self._listeners:
                 listener(session_id, stored[-1].sequence)

@@ -79,10 +79,10 @@ async def test_killed_at(world: World, point: str) -> None:
     assert runs <= 1, "the tool ran twice"
     assert runs == 1 or point.startswith(("agent.tool.after", "tool.run.before")), "the tool did not run"
     found = answers(await world.seen())
-    unmarked = [m for m in found if "sent again" not in content(m)]
-    assert len(unmarked) == 1, "not answered exactly once"
-    assert len(found) <= 2, "more than one repeat"
-    if len(found) == 2:
+    marked = [m for m in found if "sent again" in content(m)]
+    assert 1 <= len(found) <= 2, "not answered once, or more than one repeat"
+    assert len(found) - len(marked) <= 1, "a repeat that is not marked"
+    if marked:
         assert point.startswith(("delivery.sending.after", "delivery.sent.before")), "a repeat without a send in flight"
     check_database(world)
     await world.platform.assert_clean()
