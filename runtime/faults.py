@@ -38,6 +38,9 @@ COMMITS: dict[str, str] = {
     "result": "the result of a call",
     "terminal": "a turn ends",
     "compact": "the context is replaced by its summary",
+    "loop": "a loop ends at a boundary",
+    "mirror": "the end of a loop becomes the session's own",
+    "loop_end": "the end of a loop is told",
 }
 """What a commit of an agent holds; each has a point before and after it."""
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from runtime import loop_moves
 from runtime.clock import Clock, SystemClock
 from runtime.config import AgentConfig
 from runtime.errors import AgentStopped, ConfigurationError, TurnStuck
@@ -283,7 +284,7 @@ class Runtime:
                 return
             try:
                 found = await self._store.load(session_id)
-                if found is not None and (found.pending_messages or found.active_execution is not None):
+                if found is not None and _has_work(found):
                     await self.open(session_id)
                 return
             except ConfigurationError as error:
@@ -335,3 +336,8 @@ class Runtime:
             if each.agent.resting and (position < surplus or now - each.used_at_ms >= patience):
                 self._open.pop(session_id, None)
                 await each.agent.aclose()
+
+
+def _has_work(checkpoint: Checkpoint) -> bool:
+    """Whether the session goes on without being asked."""
+    return bool(checkpoint.pending_messages) or not checkpoint.idle or loop_moves.has_work(checkpoint)

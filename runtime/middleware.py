@@ -13,6 +13,7 @@ from runtime.errors import ConfigurationError
 from runtime.protocol.approvals import Action
 from runtime.protocol.checkpoint import ExecutionRecord
 from runtime.protocol.context import Context, JsonValue, ToolCall, ToolResult
+from runtime.protocol.loops import LoopState
 from runtime.protocol.session import QueuedMessage, SessionContext
 
 
@@ -51,7 +52,7 @@ class AddContext:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """`session_start`, `pre_compact`: do not."""
+    """`session_start`, `pre_compact`: do not; `post_round`: end the loop at this boundary."""
 
     reason: str
 
@@ -81,6 +82,7 @@ class HookContext:
     context: Context | None = field(default=None, compare=False)
     execution: ExecutionRecord | None = None
     text: str | None = None
+    loop: LoopState | None = None
 
 
 class Middleware:
@@ -119,7 +121,7 @@ class Middleware:
         """The turn is about to complete. `Continue` asks the model once more."""
 
     async def post_round(self, context: HookContext) -> Outcome | None:
-        """A round of a loop is over and stored."""
+        """A round of a loop is over and stored. `Stop` ends the loop in order; an exception fails the loop alone."""
 
     async def turn_end(self, context: HookContext) -> Outcome | None:
         """A turn is over and stored."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from runtime import loop_moves
 from runtime.protocol import events
 from runtime.protocol.approvals import Grant, PendingApproval, PendingTool, Resolution
 from runtime.protocol.checkpoint import (
@@ -37,12 +38,14 @@ from runtime.protocol.context import (
     UserMessage,
 )
 from runtime.protocol.events import Event, EventMsg
+from runtime.protocol.loops import LoopState, LoopStatus
 from runtime.protocol.session import Boundary, QueuedMessage
 
 UNKNOWN_OUTCOME = "execution interrupted; result unknown after restart"
 SKIPPED = "skipped because of new instructions"
 INTERRUPTED = "interrupted before it ran"
 CUT_OFF = "interrupted while it ran; what it did until then stays"
+LEFT_LOOP = "the loop ended"
 TITLE_LENGTH = 60
 
 
@@ -188,25 +191,27 @@ def release_steers(draft: Draft) -> None:
 # ------------------------------------------------------------------------------------------------ a turn begins
 
 
-def begin_turn(draft: Draft, message: QueuedMessage, turn_id: str) -> None:
-    """Take `message` out of the queue and start a turn with it."""
-    _open_turn(draft, message, turn_id)
+def begin_turn(draft: Draft, message: QueuedMessage, turn_id: str, submission_id: str | None = None) -> None:
+    """Take `message` out of the queue and start a turn with it; `submission_id`, if it was not the message's own."""
+    _open_turn(draft, message, turn_id, submission_id)
     draft.emit(entered(message, _disposition(message.boundary), turn_id), message.id)
     draft.append(as_user_message(message))
     if draft.checkpoint.title is None:
         draft.change(title=_title(message.text))
 
 
-def reject_turn(draft: Draft, message: QueuedMessage, turn_id: str, reason: str) -> None:
+def reject_turn(
+    draft: Draft, message: QueuedMessage, turn_id: str, reason: str, submission_id: str | None = None
+) -> None:
     """Consume `message` by a turn that ends at once; its text never enters the context."""
-    _open_turn(draft, message, turn_id)
+    _open_turn(draft, message, turn_id, submission_id)
     end_turn(draft, "aborted", reason)
 
 
-def _open_turn(draft: Draft, message: QueuedMessage, turn_id: str) -> None:
+def _open_turn(draft: Draft, message: QueuedMessage, turn_id: str, submission_id: str | None) -> None:
     kept = tuple(each for each in draft.checkpoint.pending_messages if each.id != message.id)
     active = ActiveExecution(
-        submission_id=message.id,
+        submission_id=submission_id or message.id,
         turn_id=turn_id,
         started_at_ms=draft.now_ms,
         principals=(message.principal,) if message.principal else (),
@@ -295,6 +300,9 @@ def start_step(draft: Draft, model_step_id: str) -> None:
     step = ActiveModelStep(model_step_id=model_step_id, step_index=active.next_model_step, started_at_ms=draft.now_ms)
     draft.change(active_model_step=step)
     draft.change_active(model_calls=active.model_calls + 1, phase=ExecutionPhase.model())
+    loop = loop_moves.within_iteration(draft.checkpoint)
+    if loop is not None:
+        set_loop(draft, loop_moves.round_started(loop, step.step_index))
     draft.emit(events.ModelStepStarted(turn_id=active.turn_id, model_step_id=model_step_id, step_index=step.step_index))
 
 
@@ -408,6 +416,9 @@ def finish_tool(draft: Draft, result: ToolResult) -> None:
             crash_count=0 if result.outcome == "completed" else active.crash_count,
         )
     _set_tool(draft, replace(tool, state="done"))
+    loop = loop_moves.within_iteration(draft.checkpoint)
+    if loop is not None:
+        set_loop(draft, loop_moves.with_effect(loop, tool.call, result))
     draft.append(result)
     draft.emit(
         events.ToolCallEnd(
@@ -537,6 +548,7 @@ def end_turn(
 ) -> None:
     """Write the terminal event and the record, and let what waited for this turn wait for one of its own."""
     active = draft.active
+    loop = loop_moves.within_iteration(draft.checkpoint)
     duration = draft.now_ms - active.started_at_ms
     if outcome == "completed":
         draft.emit(
@@ -588,9 +600,108 @@ def end_turn(
             failed_tool_calls=stats.failed_tool_calls + active.failed_tool_calls,
         ),
     )
+    if loop is not None:
+        end_iteration(draft, loop, answer, reason, active.interrupted_by or by)
     release_steers(draft)
 
 
 def note(draft: Draft, text: str) -> None:
     """Let the model see a remark of ours."""
     draft.append(SystemMessage(text=text))
+
+
+# ------------------------------------------------------------------------------------------------ loops
+
+
+def set_loop(draft: Draft, loop: LoopState) -> None:
+    """Store another state of the loop, and with a failure that of the session's runtime."""
+    draft.change(loop_state=loop_moves.as_json(loop))
+    if loop.status == LoopStatus.FAILED:
+        draft.change(runtime_status="failed")
+
+
+def start_loop(draft: Draft, loop: LoopState) -> None:
+    """Admit a loop, or let one go on under a new generation."""
+    set_loop(draft, loop)
+    draft.change(runtime_status="running")
+    draft.emit(
+        events.LoopStarted(
+            loop_id=loop.loop_id,
+            generation=loop.generation,
+            max_iterations=loop.max_iterations,
+            max_rounds=loop.max_rounds,
+        ),
+        loop.loop_id,
+    )
+
+
+def begin_iteration(draft: Draft, loop: LoopState) -> None:
+    """The prompt is given once more; the turn that holds the iteration begins in the same transaction."""
+    set_loop(draft, loop_moves.iteration_started(loop))
+    draft.emit(events.LoopIterationStarted(index=loop.iterations_completed + 1), loop.loop_id)
+
+
+def reject_iteration(draft: Draft, message: QueuedMessage, turn_id: str, reason: str) -> None:
+    """A hook refuses the prompt: the loop has failed, and its turn ends at once."""
+    loop = loop_moves.loop_of(draft.checkpoint)
+    assert loop is not None
+    set_loop(draft, loop_moves.failed(loop, reason))
+    reject_turn(draft, message, turn_id, reason, loop.loop_id)
+
+
+def close_round(draft: Draft, loop: LoopState) -> None:
+    """A model call of an iteration and its tools are over."""
+    set_loop(draft, loop_moves.round_closed(loop))
+
+
+def end_iteration(draft: Draft, loop: LoopState, answer: str | None, reason: str, by: str | None) -> None:
+    """The turn of an iteration has ended, as `draft.execution` says: so has the iteration, or its loop."""
+    assert draft.execution is not None, "no turn has ended"
+    after = loop_moves.turn_ended(loop, draft.execution, answer, reason, by)
+    set_loop(draft, after)
+    if after.iterations_completed > loop.iterations_completed:
+        draft.emit(events.LoopIterationCompleted(index=after.iterations_completed), loop.loop_id)
+
+
+def leave_loop(draft: Draft, loop: LoopState, status: LoopStatus, reason: str) -> None:
+    """End the loop at a boundary, and with it the turn of an iteration that is not at its end."""
+    within = loop_moves.within_iteration(draft.checkpoint) is not None
+    set_loop(draft, loop_moves.left(loop, status, reason))
+    if within:
+        abort_turn(draft, LEFT_LOOP)
+
+
+def fail_loop(draft: Draft, loop: LoopState, error: str) -> None:
+    """End the loop by an error, and with it the turn of its iteration."""
+    within = loop_moves.within_iteration(draft.checkpoint) is not None
+    set_loop(draft, loop_moves.failed(loop, error))
+    if within:
+        abort_turn(draft, error, outcome="failed", approval=Resolution.INVALIDATED)
+
+
+def lose_loop(draft: Draft, loop: LoopState) -> None:
+    """A restart may not go on with the iteration: the loop's owner is gone, and a person has to decide."""
+    set_loop(draft, loop_moves.lost(loop))
+    draft.change(runtime_status="suspended")
+
+
+def mirror_loop(draft: Draft, loop: LoopState) -> None:
+    """The end of the loop is the session's own from now on."""
+    set_loop(draft, loop_moves.mirrored(loop))
+    draft.change(runtime_status="completed")
+
+
+def announce_loop_end(draft: Draft, loop: LoopState) -> None:
+    """Tell the end of the loop, once for its generation."""
+    set_loop(draft, loop_moves.announced(loop))
+    draft.emit(
+        events.LoopEnded(
+            loop_id=loop.loop_id,
+            status=loop.status.value,
+            iterations_completed=loop.iterations_completed,
+            rounds_started=loop.rounds_started,
+            error=loop.error,
+            reason=loop.reason,
+        ),
+        loop.loop_id,
+    )

@@ -288,7 +288,7 @@ class SessionRetired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopStarted:
-    """A bounded loop began."""
+    """A bounded loop began, or goes on under a new generation."""
 
     loop_id: str
     generation: int
@@ -312,13 +312,17 @@ class LoopIterationCompleted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopEnded:
-    """The loop is over."""
+    """The loop is over. `status` is a LoopStatus; Completed, Stopped and BudgetExhausted are its success.
+
+    `reason` says more: `stop`, `no_progress`, `rounds`, `tokens`, `time`, `restart`.
+    """
 
     loop_id: str
     status: str
     iterations_completed: int
     rounds_started: int
     error: str | None = None
+    reason: str | None = None
 
 
 EventMsg: TypeAlias = (

@@ -107,20 +107,33 @@ class Retire:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartLoop:
-    """Repeat a prompt inside this session."""
+    """Repeat a prompt inside this session, `max_iterations` times and for at most `max_rounds` model calls in all.
+
+    Its submission id names the loop in events. Refused while another loop runs.
+    """
 
     prompt: str
     max_iterations: int
     max_rounds: int
     token_budget: int | None = None
     time_budget_seconds: float | None = None
+    author: str = "user"
+    principal: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopLoop:
-    """End the loop: after this iteration, or now."""
+    """End the loop: after this iteration, or now, which ends the turn of its iteration too."""
 
     now: bool = False
+    by: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContinueLoop:
+    """Begin the lost iteration of a loop that a restart could not go on with; its counters stay."""
+
+    loop_id: str
 
 
 Op: TypeAlias = (
@@ -138,6 +151,7 @@ Op: TypeAlias = (
     | Retire
     | StartLoop
     | StopLoop
+    | ContinueLoop
 )
 
 MAX_TEXT_BYTES = 1 << 20

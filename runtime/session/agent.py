@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
-from runtime import transitions
+from runtime import loop_moves, transitions
 from runtime.config import AgentConfig
 from runtime.errors import (
     AgentStopped,
@@ -43,8 +43,9 @@ from runtime.protocol.approvals import (
 from runtime.protocol.checkpoint import Checkpoint, ExecutionPhase, Receipt
 from runtime.protocol.context import AssistantMessage, AssistantPart, TextPart, ToolCall, ToolResult, Usage
 from runtime.protocol.events import Event, EventMsg
-from runtime.protocol.session import QueuedMessage
-from runtime.session import admission, boundary, recovery
+from runtime.protocol.loops import LoopState
+from runtime.protocol.session import Boundary, QueuedMessage
+from runtime.session import admission, boundary, looping, recovery
 from runtime.session.admission import AdmissionRules
 from runtime.session.boundary import InFlight, Rules, next_move
 from runtime.session.compaction import HEADING, LEFT_OUT, Gauge, cut_point, summary_of, summary_request
@@ -52,6 +53,7 @@ from runtime.session.complaints import describe
 from runtime.session.feed import Feed, Reader
 from runtime.session.gate import GRACE_SECONDS, Ask, Gate, Refuse, Run, Ticket
 from runtime.session.hooks import Hooks
+from runtime.session.looping import LoopControl, LoopRun, LoopRuns
 from runtime.store.base import DuplicateReceipt, Lease
 from runtime.tools.base import ToolContext
 from runtime.transitions import Draft
@@ -195,6 +197,8 @@ class Agent:
         self._too_long = False
         self._tried_to_fit = False
         self._long_enough = False
+        self._loops = LoopRuns()
+        self._kept_despite: Exception | None = None
         self._progress_ms = config.clock.now_ms()
         self._ended = asyncio.Event()
         self._feed = Feed(lambda after, limit: self._store.event_page(self.session_id, after=after, limit=limit))
@@ -250,7 +254,10 @@ class Agent:
         if self.ended:
             raise AgentStopped(self._why_ended())
         asked = _Asked(
-            op, submission_id or self._config.new_id(), submission_id is None, asyncio.get_running_loop().create_future()
+            op,
+            submission_id or self._config.new_id(),
+            submission_id is None,
+            asyncio.get_running_loop().create_future(),
         )
         self._mailbox.append(asked)
         self._at_rest.clear()
@@ -271,6 +278,21 @@ class Agent:
                 yield event
         finally:
             self._feed.drop(reader)
+
+    def watch_loop(self, control: LoopControl) -> tuple[str, asyncio.Future[LoopState]]:
+        """The submission id under which a loop is to be started that `control` stops; see `runtime.loops.run_loop`.
+
+        The future has the loop's last state once everything of it is stored, or LoopError if it failed or the agent
+        ended before it.
+        """
+        loop_id = self._config.new_id()
+        ended: asyncio.Future[LoopState] = asyncio.get_running_loop().create_future()
+        self._loops.waiting[loop_id] = LoopRun(control, ended)
+        return loop_id, ended
+
+    def forget_loop(self, loop_id: str) -> None:
+        """Nobody waits for that loop any more; it goes on all the same."""
+        self._loops.waiting.pop(loop_id, None)
 
     async def idle(self) -> None:
         """Return when no turn runs and nothing waits, or when the agent has ended."""
@@ -314,6 +336,7 @@ class Agent:
         for task in (*self._effects(), *([self._loop] if self._loop else [])):
             task.cancel()
         self._tell_askers(AgentStopped(self._why_ended()))
+        self._loops.abandon(self._why_ended(), reason)
         self._end_streams()
 
     def without_progress_ms(self, now_ms: int) -> int:
@@ -368,8 +391,10 @@ class Agent:
             on_interrupted_step=self._config.on_interrupted_step, on_uncertain_tools=self._config.on_uncertain_tools
         )
         draft = recovery.recover(
-            self._checkpoint, options, self._gate.replay_of, self._clock.now_ms(), self._reference()
+            self._checkpoint, options, self._gate.replay_of, self._clock.now_ms(), self._reference(), self._execution_id
         )
+        if draft.checkpoint.loop_state is not None and loop_moves.loop_of(draft.checkpoint) is None:
+            log.error("session %s: its stored loop state is malformed; no loop goes on", self.session_id)
         if self._config.override_saved_model_route and draft.checkpoint.model_route != self._config.default_route:
             draft.change(model_route=self._config.default_route)
         metadata = self._config.metadata
@@ -461,6 +486,7 @@ class Agent:
             await self._hooks.run("session_end", self._hook_context(), reverse=True)
         with contextlib.suppress(Exception):
             await self._store.release(self._lease)
+        self._loops.abandon(self._why_ended(), self.failure)
         self._end_streams()
 
     def _tell_askers(self, why: AgentStopped) -> None:
@@ -511,6 +537,7 @@ class Agent:
             self._on_commit(self.session_id, stored)
 
     async def _save(self, draft: Draft) -> int:
+        self._kept_despite = None
         checkpoint = replace(draft.checkpoint, sequence=self._checkpoint.sequence + 1)
         save_id = self._config.new_id()
         saving = asyncio.ensure_future(
@@ -534,6 +561,7 @@ class Agent:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it was, the disk says whether the save was kept
             first_event = await self._adopt(save_id, draft, error)
+            self._kept_despite = error
         self._checkpoint = checkpoint
         self._progress_ms = self._clock.now_ms()
         if draft.grants:
@@ -598,8 +626,12 @@ class Agent:
                 if problem is None:
                     return None
                 receipt = self._warned(draft, submission_id, problem)
-            case ops.StartLoop() | ops.StopLoop():
-                receipt = self._warned(draft, submission_id, "not available yet")
+            case ops.StartLoop():
+                receipt = looping.admit_start(draft, op, submission_id, self._execution_id)
+            case ops.StopLoop():
+                receipt = looping.admit_stop(draft, op, submission_id)
+            case ops.ContinueLoop():
+                receipt = looping.admit_continuation(draft, op, submission_id, self._execution_id)
             case _:
                 assert_never(op)
         if draft.changed:
@@ -804,6 +836,7 @@ class Agent:
         receipt = self._accepted(draft, submission_id)
         if draft.checkpoint.active_execution is not None:
             draft.change_active(interrupted_by=draft.active.interrupted_by or op.by or op.reason)
+        looping.retire_loop(draft, op.by or op.reason)
         if not draft.checkpoint.retiring:
             draft.change(retiring=True)
             draft.emit(events.SessionRetired(reason=op.reason), submission_id)
@@ -838,6 +871,8 @@ class Agent:
                 authorised=self._authorised,
                 compacting=self._compaction is not None,
                 full=self._full(draft),
+                stop_loop=self._loops.stops(loop_moves.loop_of(draft.checkpoint)),
+                round_over=self._loops.round_over,
             )
             move = next_move(draft.checkpoint, flight, self._rules, draft.now_ms)
             if isinstance(move, boundary.Wait | boundary.Rest):
@@ -870,6 +905,10 @@ class Agent:
         match move:
             case boundary.TakeMessage() | boundary.EndInterrupted():
                 return True
+            case boundary.LeaveLoop() | boundary.RunRoundHooks() | boundary.MirrorLoop() | boundary.AnnounceLoopEnd():
+                return True  # each is a commit of its own, or waits for hooks
+            case boundary.StartIteration():
+                return self._hooks.any("message_submit")
             case boundary.StartStep() | boundary.Complete():
                 steers = bool(transitions.waiting_steers(draft.checkpoint))
                 asks = ("pre_model",) if isinstance(move, boundary.StartStep) else ("stop",)
@@ -913,6 +952,16 @@ class Agent:
                 return await self._run_tools(draft, move.call_ids, labels, launch)
             case boundary.Complete():
                 return await self._complete(draft, labels)
+            case boundary.StartIteration():
+                labels.append("take")
+                return await self._start_iteration(draft, move.loop)
+            case boundary.CloseRound():
+                transitions.close_round(draft, move.loop)
+                self._loops.round_over = self._hooks.any("post_round")
+                return True
+            case boundary.LeaveLoop() | boundary.RunRoundHooks() | boundary.MirrorLoop() | boundary.AnnounceLoopEnd():
+                await self._end_loop(move, Draft(self._checkpoint, draft.now_ms))
+                return False
             case boundary.Wait() | boundary.Rest():
                 return False
             case _:
@@ -952,6 +1001,125 @@ class Agent:
         self._authorised = False
         self._tickets.clear()
         self._too_long = self._tried_to_fit = self._long_enough = False
+
+    # -------------------------------------------------------------------------------------------- loops
+
+    @property
+    def _execution_id(self) -> str:
+        """This run of the session: who owns a loop that it runs."""
+        return f"{self._lease.owner_id}:{self._lease.generation}"
+
+    async def _start_iteration(self, draft: Draft, loop: LoopState) -> bool:
+        turn_id = self._config.new_id()
+        message = QueuedMessage(
+            id=f"{loop.loop_id}:{loop.iterations_completed + 1}",
+            boundary=Boundary.turn(),
+            author=loop.author,
+            text=loop.prompt,
+            principal=loop.principal,
+            accepted_at_ms=draft.now_ms,
+        )
+        reason = await self._rejection(message, turn_id)
+        transitions.begin_iteration(draft, loop)
+        if reason is not None:
+            transitions.reject_iteration(draft, message, turn_id, reason)
+            return False
+        transitions.begin_turn(draft, message, turn_id, loop.loop_id)
+        self._new_turn()
+        return True
+
+    def _is_to_leave(self, draft: Draft, loop: LoopState) -> bool:
+        """Whether the loop ends with its round, so that nothing may make the turn go on."""
+        closed = loop_moves.round_closed(loop)
+        tokens = draft.active.usage.total_tokens
+        return loop_moves.verdict(closed, draft.now_ms, stop=self._loops.stops(loop), tokens_in_turn=tokens) is not None
+
+    async def _end_loop(
+        self,
+        move: boundary.LeaveLoop | boundary.RunRoundHooks | boundary.MirrorLoop | boundary.AnnounceLoopEnd,
+        draft: Draft,
+    ) -> None:
+        """One of the steps by which a loop ends, in a transaction of its own."""
+        match move:
+            case boundary.LeaveLoop():
+                transitions.leave_loop(draft, move.loop, move.status, move.reason)
+                await self._admit(draft, "loop")
+            case boundary.RunRoundHooks():
+                await self._run_round_hooks(draft, move.loop)
+            case boundary.MirrorLoop():
+                transitions.mirror_loop(draft, move.loop)
+                await self._admit(draft, "mirror")
+            case boundary.AnnounceLoopEnd():
+                await self._announce_loop_end(draft, move.loop)
+            case _:
+                assert_never(move)
+
+    async def _admit(self, draft: Draft, label: str) -> None:
+        """Commit what a loop's success stands on. A save that reports an error admits nothing, even if it was kept.
+
+        The loop has then failed in memory, at once; the commit that follows makes the disk equal to it.
+        """
+        try:
+            await self._commit(draft, *_labels_of(draft, label))
+        except StaleCheckpoint:
+            raise
+        except CommitUnknown as unknown:  # not even a look at the disk could say
+            self._refuse_loop(draft, unknown)
+            raise
+        except Exception as lost:  # noqa: BLE001 - whatever it was, the loop is not admitted
+            self._refuse_loop(draft, lost)
+        else:
+            await self._after_turn(draft)
+            if self._kept_despite is None:
+                return
+            self._refuse_loop(draft, self._kept_despite)
+        repair = Draft(self._checkpoint, self._clock.now_ms())
+        if repair.checkpoint.active_execution is not None:
+            transitions.abort_turn(repair, looping.NOT_ADMITTED, outcome="failed", approval=Resolution.INVALIDATED)
+        await self._commit(repair, *_labels_of(repair, "loop"))
+        await self._after_turn(repair)
+
+    def _refuse_loop(self, draft: Draft, error: Exception) -> None:
+        """The loop has failed in memory, whatever the disk holds of it."""
+        log.error("session %s: the end of its loop could not be stored: %r", self.session_id, error)
+        loop = loop_moves.loop_of(draft.checkpoint)
+        assert loop is not None
+        self._loops.error = error
+        failed = loop_moves.as_json(loop_moves.failed(loop, looping.NOT_ADMITTED))
+        self._checkpoint = replace(self._checkpoint, loop_state=failed, runtime_status="failed")
+
+    async def _after_turn(self, draft: Draft) -> None:
+        """What follows a commit in which the turn of an iteration may have ended."""
+        if draft.execution is not None:
+            self._new_turn()
+            await self._hooks.run("turn_end", replace(self._hook_context(), execution=draft.execution))
+
+    async def _run_round_hooks(self, draft: Draft, loop: LoopState) -> None:
+        """Let hooks hear of a round that is stored. One that breaks fails the loop, and nothing else."""
+        self._loops.round_over = False
+        try:
+            outcomes = await self._hooks.run("post_round", replace(self._hook_context(), loop=loop))
+        except Exception as error:
+            log.error("session %s: a hook failed after a round", self.session_id, exc_info=error)
+            self._loops.error = error
+            transitions.fail_loop(draft, loop, self._why_broken(error))
+            await self._commit(draft, *_labels_of(draft, "loop"))
+            await self._after_turn(draft)
+            return
+        self._loops.stop = self._loops.stop or any(isinstance(outcome, Stop) for outcome in outcomes)
+
+    def _why_broken(self, error: Exception) -> str:
+        """What a hook says; never raw text of a database."""
+        if isinstance(error, CheckpointError | OSError):
+            return f"a hook failed after the round: {describe(error, '').message}"
+        return f"a hook failed after the round: {self._config.redact(str(error))[:500]}"
+
+    async def _announce_loop_end(self, draft: Draft, loop: LoopState) -> None:
+        transitions.announce_loop_end(draft, loop)
+        await self._commit(draft, "loop_end")
+        ended = loop_moves.loop_of(self._checkpoint)
+        assert ended is not None
+        self._loops.tell(ended)
 
     async def _enter_steers(self, draft: Draft) -> int:
         """Let every steer that waits now enter, in order; how many did."""
@@ -1396,20 +1564,23 @@ class Agent:
 
     async def _complete(self, draft: Draft, labels: list[str]) -> bool:
         """Let steers that wait now enter; else, unless a stop hook wants one more step, end the turn."""
-        if transitions.waiting_steers(draft.checkpoint):
+        loop = loop_moves.within_iteration(draft.checkpoint)
+        leaving = loop is not None and self._is_to_leave(draft, loop)
+        if transitions.waiting_steers(draft.checkpoint) and not leaving:
             ending = draft.active.phase
             if await self._enter_steers(draft):
                 labels.append("steer")
                 transitions.overtake(draft, ending, self._config.new_id())
                 return True
         for outcome in await self._hooks.run("stop", self._hook_context(draft)):
-            if isinstance(outcome, Continue) and not draft.active.stop_hook_active:
+            if isinstance(outcome, Continue) and not draft.active.stop_hook_active and not leaving:
                 transitions.note(draft, outcome.prompt)
                 draft.change_active(stop_hook_active=True, phase=ExecutionPhase.model())
                 return True
         labels.append("terminal")
         transitions.complete_turn(draft)
         self._new_turn()
+        self._loops.round_over = loop is not None and self._hooks.any("post_round")
         return False
 
     async def _end_interrupted(self, draft: Draft) -> None:
@@ -1460,6 +1631,10 @@ class Agent:
             session_context=checkpoint.session_context,
             metadata=checkpoint.metadata,
         )
+
+
+def _labels_of(draft: Draft, label: str) -> tuple[str, ...]:
+    return (label,) if draft.execution is None else (label, "terminal")
 
 
 def _error_of(task: asyncio.Task[Any]) -> BaseException | None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from runtime import transitions
+from runtime import loop_moves, transitions
 from runtime.protocol import events
 from runtime.protocol.approvals import Resolution
 from runtime.protocol.checkpoint import Checkpoint
 from runtime.protocol.context import ToolCall
+from runtime.protocol.loops import LoopStatus
 from runtime.tools.base import Replay
 from runtime.transitions import Draft
 
@@ -33,16 +34,31 @@ def recover(
     replay_of: Callable[[ToolCall], Replay],
     now_ms: int,
     reference: str,
+    owner: str = "",
 ) -> Draft:
     """The start-up transaction of a session found as `checkpoint`; unchanged if there is nothing to repair.
 
-    `replay_of` tells the replay class of a call's tool (`unsafe` for one that is not known any more).
+    `replay_of` tells the replay class of a call's tool (`unsafe` for one that is not known any more). `owner` names
+    the execution that will run the session: a running loop of another one goes on under a new generation.
     """
     draft = Draft(checkpoint, now_ms)
     if checkpoint.active_execution is not None:
         _recover_turn(draft, options, replay_of, reference)
+    _take_loop_over(draft, options, owner)
     transitions.release_steers(draft)
     return draft
+
+
+def _take_loop_over(draft: Draft, options: RecoveryOptions, owner: str) -> None:
+    loop = loop_moves.loop_of(draft.checkpoint)
+    if loop is None or loop.status != LoopStatus.RUNNING or loop.owner_execution_id == owner:
+        return
+    if draft.checkpoint.active_execution is None and loop.iterations_started > loop.iterations_completed:
+        if options.on_interrupted_step == "abort":  # of a checkpoint made by hand: ours begin and end with their turn
+            transitions.lose_loop(draft, loop)
+            return
+        loop = replace(loop, iterations_started=loop.iterations_completed)
+    transitions.start_loop(draft, loop_moves.taken_over(loop, owner))
 
 
 def _recover_turn(
@@ -70,7 +86,7 @@ def _recover_turn(
     if started:
         _recover_tools(draft, options, replay_of)
     elif options.on_interrupted_step == "abort":
-        transitions.abort_turn(draft, RESTARTED)
+        _give_up(draft)
 
 
 def _recover_tools(draft: Draft, options: RecoveryOptions, replay_of: Callable[[ToolCall], Replay]) -> None:
@@ -80,7 +96,15 @@ def _recover_tools(draft: Draft, options: RecoveryOptions, replay_of: Callable[[
     for tool in unsafe:
         transitions.refuse_tool(draft, tool.call, transitions.UNKNOWN_OUTCOME, "unknown")
     if unsafe and options.on_uncertain_tools == "abort":
-        transitions.abort_turn(draft, RESTARTED)
+        _give_up(draft)
+
+
+def _give_up(draft: Draft) -> None:
+    """End the turn, and the loop whose iteration it is: what may not be repeated is not repeated by a loop either."""
+    loop = loop_moves.within_iteration(draft.checkpoint)
+    if loop is not None:
+        transitions.lose_loop(draft, loop)
+    transitions.abort_turn(draft, RESTARTED)
 
 
 def _end_poisoned(draft: Draft, reference: str) -> None:

@@ -254,6 +254,7 @@ SESSIONS_WITH_WORK = """
     SELECT session_id FROM sessions WHERE save_id <> '' AND (active_turn_id IS NOT NULL OR retiring = 1)
     UNION SELECT session_id FROM pending_messages
     UNION SELECT session_id FROM approvals WHERE open = 1
+    UNION SELECT session_id FROM loops WHERE status IS NOT NULL AND NOT coalesce(json_extract(loop_state, '$.ended'), 0)
     ORDER BY session_id
 """
 

@@ -17,6 +17,7 @@ from typing import Any
 from runtime import Agent, AgentConfig, ApprovalPolicy, ModelRouter, create_agent, events, ops
 from runtime.errors import AgentStopped
 from runtime.faults import NO_FAULTS, Faults
+from runtime.loops import read_loop_state
 from runtime.models.base import ModelReply, ModelRequest
 from runtime.protocol import (
     Approve,
@@ -38,10 +39,20 @@ Say = Callable[[ops.Op, str], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Loop:
+    """A loop of three iterations, and how it has to end: status, iterations that completed, rounds."""
+
+    max_rounds: int = 99
+    end: tuple[str, int, int]
+    stopped_in: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """What is sent at first, what the model calls, what happens while it is asked, and how people answer.
 
-    `unanswered` turns may end without an answer, because a person stops them or the model fails.
+    `unanswered` turns may end without an answer, because a person stops them or the model fails. `loop` is started
+    after the first messages; each of its iterations calls the same tools.
     """
 
     first: tuple[str, ...] = ("hello",)
@@ -51,6 +62,7 @@ class Scenario:
     unanswered: int = 0
     fills_window: bool = False
     compacts: bool = False
+    loop: Loop | None = None
 
 
 async def steer(say: Say, turn_id: str) -> None:
@@ -86,6 +98,9 @@ SCENARIOS: dict[str, Scenario] = {
     "interrupt": Scenario(meanwhile=interrupt, unanswered=1),
     "compaction": Scenario(first=("one", "two", "three"), fills_window=True),
     "compact": Scenario(first=("one", "two"), compacts=True),
+    "loop": Scenario(calls=("work",), loop=Loop(end=("Completed", 3, 6))),
+    "loop_stopped": Scenario(calls=("work",), loop=Loop(end=("Stopped", 2, 4), stopped_in="loop-1:2")),
+    "loop_budget": Scenario(calls=("work",), loop=Loop(end=("BudgetExhausted", 1, 3), max_rounds=3), unanswered=1),
 }
 
 
@@ -110,7 +125,11 @@ class Brain:
         asked = [item for item in request.context if isinstance(item, UserMessage)]
         if self._scenario.meanwhile is not None and asked[-1].id == "m-0":
             await self._scenario.meanwhile(self._say, self.turn_id)
-        called = any(isinstance(item, ToolResult) for item in request.context)
+        loop = self._scenario.loop
+        if loop is not None and asked[-1].id == loop.stopped_in:
+            await self._say(ops.StopLoop(by="ann"), "stop-loop")
+        since = list(request.context).index(asked[-1]) if loop is not None else 0
+        called = any(isinstance(item, ToolResult) for item in list(request.context)[since:])
         if self._scenario.calls and not called:
             calls = tuple(ToolCall(call_id=f"c{n}", name=name) for n, name in enumerate(self._scenario.calls))
             return ModelReply(parts=calls, usage=Usage(input_tokens=10, output_tokens=1), end_turn=False)
@@ -210,6 +229,9 @@ class Conversation:
             for n, text in enumerate(self.scenario.first):
                 await self.say(ops.Message(text=text + " word" * 50), f"m-{n}")
                 await self.agent.idle()
+            if self.scenario.loop is not None:
+                rounds = self.scenario.loop.max_rounds
+                await self.say(ops.StartLoop(prompt="again", max_iterations=3, max_rounds=rounds), "loop-1")
             if self.scenario.compacts:
                 await self.say(ops.Compact(), "compact-1")
             await self.agent.idle()
@@ -237,8 +259,8 @@ class Conversation:
                     pass
 
 
-async def problems(conversation: Conversation) -> list[str]:
-    """What does not hold in the end; empty if everything does."""
+async def problems(conversation: Conversation, *, save_failed: bool = False) -> list[str]:
+    """What does not hold in the end; empty if everything does. A loop may fail for a save that reported an error."""
     checkpoint = await conversation.store.load(SESSION)
     if checkpoint is None:
         return ["there is no session"]
@@ -249,6 +271,7 @@ async def problems(conversation: Conversation) -> list[str]:
         *_problems_of_messages(conversation, journal),
         *_problems_of_turns(conversation, journal, records),
         *_problems_of_effects(conversation),
+        *_problems_of_the_loop(conversation, journal, checkpoint, save_failed),
         *_problems_of_the_end(checkpoint, page),
     ]
 
@@ -299,13 +322,36 @@ def _problems_of_effects(conversation: Conversation) -> list[str]:
         if count > 1 and not effect.startswith("keyed"):
             found.append(f"{effect} happened {count} times")
     keys = [effect.split()[1] for effect in effects]
-    if len(set(keys)) > len(conversation.scenario.calls):
+    if len(set(keys)) > len(conversation.scenario.calls) * (4 if conversation.scenario.loop else 1):
         found.append(f"more calls than were asked for: {effects}")
     if isinstance(conversation.scenario.decision, Deny) and any(effect.startswith("gated") for effect in effects):
         found.append("a denied call ran")
     if isinstance(conversation.scenario.decision, ApproveWith):
         found += [f"not what was approved: {effect}" for effect in effects if "edited" not in effect]
     return found
+
+
+def _problems_of_the_loop(
+    conversation: Conversation, journal: list[Any], checkpoint: Checkpoint, save_failed: bool
+) -> list[str]:
+    """Its iterations began and ended once, in order; its end was told once, as it is stored, and is the right one."""
+    loop = conversation.scenario.loop
+    if loop is None:
+        return []
+    begun = [msg.index for msg in journal if isinstance(msg, events.LoopIterationStarted)]
+    completed = [msg.index for msg in journal if isinstance(msg, events.LoopIterationCompleted)]
+    ended = [msg for msg in journal if isinstance(msg, events.LoopEnded)]
+    told = [(msg.status, msg.iterations_completed, msg.rounds_started) for msg in ended]
+    failed = save_failed and told == [("Failed", *loop.end[1:])]
+    state = read_loop_state(checkpoint)
+    found = [] if told == [loop.end] or failed else [f"the loop's end was told as {told}, and is {loop.end}"]
+    found += [] if completed == list(range(1, loop.end[1] + 1)) else [f"iterations completed: {completed}"]
+    found += [] if begun == list(range(1, len(begun) + 1)) else [f"iterations begun: {begun}"]
+    stored = ("Failed", "failed") if failed else (loop.end[0], "completed")
+    if state is None or (state.status, checkpoint.runtime_status) != stored or not state.ended:
+        found.append(f"the loop is stored as {state}, {checkpoint.runtime_status}")
+    generations = [msg.generation for msg in journal if isinstance(msg, events.LoopStarted)]
+    return found + ([] if generations == list(range(1, len(generations) + 1)) else [f"generations {generations}"])
 
 
 def _problems_of_the_end(checkpoint: Checkpoint, page: Any) -> list[str]:

@@ -115,7 +115,7 @@ async def disturbed(name: str, at: int, commit_first: bool, folder: Path) -> boo
             pass  # it says so, and ends
         again = Conversation(name, store, folder)
         await asyncio.wait_for(again.go_on(), 20)
-        assert await problems(again) == [], f"save {at}, {'after' if commit_first else 'before'} its commit"
+        assert await problems(again, save_failed=True) == [], f"save {at}, {'after' if commit_first else 'before'} its commit"
         return faulty.fired
     finally:
         await store.aclose()
