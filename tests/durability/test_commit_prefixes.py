@@ -6,6 +6,7 @@ The transactions are recorded once; a process that dies leaves some prefix of th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,13 +110,12 @@ async def disturbed(name: str, at: int, commit_first: bool, folder: Path) -> boo
     try:
         faulty = FaultyStore(store, at=at, commit_first=commit_first)
         conversation = Conversation(name, faulty, folder)
-        try:
+        with contextlib.suppress(CheckpointError, AgentStopped):  # it says so, and ends
             await asyncio.wait_for(conversation.go_on(), 20)
-        except (CheckpointError, AgentStopped):
-            pass  # it says so, and ends
         again = Conversation(name, store, folder)
         await asyncio.wait_for(again.go_on(), 20)
-        assert await problems(again, save_failed=True) == [], f"save {at}, {'after' if commit_first else 'before'} its commit"
+        when = "after" if commit_first else "before"
+        assert await problems(again, save_failed=True) == [], f"save {at}, {when} its commit"
         return faulty.fired
     finally:
         await store.aclose()
