@@ -1491,10 +1491,11 @@ class Agent:
     async def _no_longer_valid(self, draft: Draft, ticket: Ticket) -> str | None:
         """Why an approved call may not start after all; whatever cannot be checked does not run."""
         approval = draft.checkpoint.pending_approval
-        ours = frozenset(
+        done = {tool.call.call_id for tool in draft.checkpoint.pending_tools if tool.state == "done"}
+        ours = frozenset(  # what an earlier call of the same approval has changed was approved with it
             path
             for call_id, action in (approval.actions.items() if approval else ())
-            if call_id != ticket.call_id
+            if call_id in done
             for path in action.files
         )
         try:
