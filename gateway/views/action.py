@@ -24,6 +24,7 @@ MAX_SHOWN_BYTES = 4 * MAX_ACTION_BYTES
 """What is all escapes grows eightfold; nobody reads that either."""
 
 _INDENT = "\n    "
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _ENTRY = re.compile(r'(?P<kind>[a-z]+)(?: (?P<name>"[^"]*"|[A-Za-z_][A-Za-z0-9_.-]*))?(?P<is>:| =) ')
 
@@ -57,7 +58,7 @@ def entries(action: Action) -> Iterator[Entry]:
     if action.stdin_hash is not None:
         yield Entry("stdin", None, f"sha256 {action.stdin_hash}")
     for name, digest in action.files.items():
-        yield Entry("file", name, f"sha256 {digest}")
+        yield Entry("file", name, f"sha256 {digest}" if _SHA256.fullmatch(digest) else digest)
     yield Entry("network", None, action.network)
     yield Entry("sandbox", None, action.sandbox)
     if action.timeout_seconds is not None:
