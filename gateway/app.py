@@ -37,8 +37,9 @@ from gateway.places import Places
 from gateway.router import Router
 from gateway.state_folder import database_in
 from gateway.systemd import ServiceManager
+from gateway.toolbox import offered_tools
 from runtime.clock import Clock, SystemClock
-from runtime.errors import ConfigurationError, SandboxError
+from runtime.errors import ConfigurationError
 from runtime.faults import NO_FAULTS, Faults
 from runtime.host import Runtime
 from runtime.models.base import Model
@@ -46,7 +47,6 @@ from runtime.protocol import ops
 from runtime.protocol.events import Event
 from runtime.protocol.session import SessionContext
 from runtime.store.sqlite import SqliteStore
-from runtime.tools.base import Tool
 
 log = logging.getLogger("pilothouse")
 
@@ -159,33 +159,6 @@ def _maker(name: str, settings: Mapping[str, object], environment: Environment) 
     return make
 
 
-async def tools_of(config: Config, clock: Clock) -> Sequence[Tool]:
-    """The tools that agents may be given; no shell without a sandbox that holds."""
-    from runtime.tools.fetch import fetch_tool
-    from runtime.tools.files import workspace_tools
-    from runtime.tools.shell import shell_tool
-
-    shell = shell_tool(clock=clock)
-    sandbox = await shell.sandbox.probe()
-    if not sandbox.available:
-        log.warning("the shell is not offered: %s; %s", sandbox.reason, sandbox.remedy)
-    else:
-        await asyncio.to_thread(_give_owners, config)
-    return [*workspace_tools(), fetch_tool(), *([shell] if sandbox.available else [])]
-
-
-def _give_owners(config: Config) -> None:
-    """Started by root, an empty workspace gets an owner of its own before anything writes in it."""
-    from runtime.tools.sandbox import opened_workspace
-
-    for workspace in config.workspaces:
-        try:
-            with opened_workspace(workspace.path):
-                pass
-        except SandboxError as error:
-            log.warning("no program can run in the workspace %s: %s", workspace.id, error)
-
-
 @dataclass(slots=True, eq=False, kw_only=True)
 class Gateway:
     """Everything that runs, put together."""
@@ -228,7 +201,7 @@ class Gateway:
             new_id=lambda: secrets.token_hex(16),
             clock=clock,
         )
-        models, tools = models_of(config, clock), await tools_of(config, clock)
+        models, tools = models_of(config, clock), await offered_tools(config, clock)
         agents = Agents(
             lambda: gateway.config,
             places,

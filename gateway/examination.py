@@ -21,6 +21,7 @@ from gateway.doctor import examine, examine_database, read_configuration, verdic
 from gateway.exits import ExitCode
 from gateway.finding import Finding, Level, error, note, warning
 from gateway.inspection import known_versions
+from gateway.toolbox import every_tool
 from runtime.clock import Clock, SystemClock
 
 SKEW_WARNING_SECONDS = 30.0
@@ -51,9 +52,7 @@ def examine_all(
 
 
 async def _examine(config: Config, *, offline: bool) -> tuple[Finding, ...]:
-    from gateway.app import tools_of
-
-    findings = [*examine(config, [tool.name for tool in tools_of()]), *await sandbox()]
+    findings = [*examine(config, [tool.name for tool in every_tool(SystemClock())]), *await sandbox()]
     findings += await examine_database(config, known_versions())
     if not offline:
         for platform, settings in config.platforms().items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ import pytest
 from adapters.contract import Diagnosis
 from adapters.errors import BadCredentials, NotConnected
 from gateway import examination
-from gateway.examination import examine_platform
+from gateway.config import load
+from gateway.examination import examine_all, examine_platform
+from gateway.exits import ExitCode
 from gateway.finding import Level
 from runtime.testing import FakeClock
 
@@ -106,3 +109,50 @@ async def test_platform_that_hangs_is_cut_off(monkeypatch: pytest.MonkeyPatch) -
 async def test_adapter_that_cannot_examine_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said that nothing was examined, which is no error."""
     assert await examined(monkeypatch, Mute()) == [("telegram.unexamined", Level.NOTE)]
+
+
+CONFIGURATION = """
+[telegram]
+token = "123456:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+[access]
+owners = ["telegram:42"]
+[[models]]
+name = "demo"
+provider = "demo"
+[[workspaces]]
+id = "main"
+path = "workspace"
+[approvals.tools]
+shell = "ask"
+read_file = "allow"
+no_such_tool = "ask"
+"""
+
+
+def whole_tree(folder: Path) -> list[tuple[str, int, int, int, int]]:
+    """Name, mode, owner, group and change time of everything in a folder."""
+    found = [folder, *sorted(folder.rglob("*"))]
+    stats = [(str(path), path.lstat()) for path in found]
+    return [(name, one.st_mode, one.st_uid, one.st_gid, one.st_ctime_ns) for name, one in stats]
+
+
+def written(folder: Path) -> Path:
+    """A configuration with its workspace, which could run."""
+    (folder / "workspace").mkdir(mode=0o700)
+    file = folder / "pilothouse.toml"
+    file.touch(mode=0o600)
+    file.write_text(CONFIGURATION)
+    load(file, {}, to_run=True)
+    return file
+
+
+def test_everything_is_examined_and_nothing_is_changed(tmp_path: Path) -> None:
+    """The whole of doctor names a tool that there is not, and no other; it leaves every file and owner as it is."""
+    file = written(tmp_path)
+    before = whole_tree(tmp_path)
+    findings, code = examine_all(file, {}, offline=True)
+    assert [one.message for one in findings if one.id == "tool.unknown"] == [
+        "approvals.tools names 'no_such_tool', and there is no such tool."
+    ]
+    assert code is ExitCode.OK
+    assert whole_tree(tmp_path) == before

@@ -1,0 +1,54 @@
+"""The tools that agents may be given."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from gateway.config import Config
+from runtime.clock import Clock
+from runtime.errors import SandboxError
+from runtime.tools.base import Tool
+
+log = logging.getLogger("pilothouse")
+
+
+def every_tool(clock: Clock) -> Sequence[Tool]:
+    """Every tool that there is, whether or not it can be offered on this machine. Nothing is looked at or changed."""
+    from runtime.tools.fetch import fetch_tool
+    from runtime.tools.files import workspace_tools
+    from runtime.tools.shell import shell_tool
+
+    return [*workspace_tools(), fetch_tool(), shell_tool(clock=clock)]
+
+
+async def offered_tools(config: Config, clock: Clock) -> Sequence[Tool]:
+    """The tools that can be offered here: no shell without a sandbox that holds.
+
+    With one, an empty workspace of a gateway that root started has an owner of its own on return.
+    """
+    from runtime.tools.shell import Shell
+
+    offered: list[Tool] = []
+    for tool in every_tool(clock):
+        if isinstance(tool, Shell):
+            sandbox = await tool.sandbox.probe()
+            if not sandbox.available:
+                log.warning("the shell is not offered: %s; %s", sandbox.reason, sandbox.remedy)
+                continue
+            await asyncio.to_thread(_give_owners, config)
+        offered.append(tool)
+    return offered
+
+
+def _give_owners(config: Config) -> None:
+    """Started by root, an empty workspace gets an owner of its own before anything writes in it."""
+    from runtime.tools.sandbox import opened_workspace
+
+    for workspace in config.workspaces:
+        try:
+            with opened_workspace(workspace.path):
+                pass
+        except SandboxError as error:
+            log.warning("no program can run in the workspace %s: %s", workspace.id, error)
