@@ -44,10 +44,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A line of ours among the messages."""
+    """A line of ours among the messages. A `whole` one is there to be copied: it is broken nowhere but at the edge."""
 
     text: str
     tone: Literal["plain", "good", "bad", "dim"] = "plain"
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +99,9 @@ class Chat:
         """Every button that can be pressed now, by its number."""
         return {button.number: (message, button) for message in self.messages for button in message.buttons}
 
-    def note(self, text: str, tone: Literal["plain", "good", "bad", "dim"] = "plain") -> Note:
+    def note(self, text: str, tone: Literal["plain", "good", "bad", "dim"] = "plain", *, whole: bool = False) -> Note:
         """Put a line of ours at the end."""
-        note = Note(text=text, tone=tone)
+        note = Note(text=text, tone=tone, whole=whole)
         self.timeline.append(note)
         return note
 

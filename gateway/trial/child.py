@@ -26,6 +26,8 @@ class Child:
         self._stage = stage
         self._environ = environ
         self._process: asyncio.subprocess.Process | None = None
+        self._is_starting = False
+        self._log_from = 0
 
     @property
     def pid(self) -> int | None:
@@ -35,8 +37,8 @@ class Child:
 
     @property
     def living(self) -> bool:
-        """Whether the process that was started here still runs, also before it owns the folder."""
-        return self._process is not None and self._process.returncode is None
+        """Whether the process that was started here still runs, from the moment `start` is called."""
+        return self._is_starting or (self._process is not None and self._process.returncode is None)
 
     @property
     def started(self) -> int | None:
@@ -53,17 +55,22 @@ class Child:
 
     async def start(self) -> None:
         """Start it. It ends when this program does, however that ends: its standard input closes then."""
-        with self._stage.log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *command(self._stage.config),
-                "--until-stdin-closes",
-                stdin=asyncio.subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                env=without_our_settings(self._environ),
-                # Of its own group, so that Ctrl-C in this terminal reaches only us.
-                process_group=0,
-            )
+        self._is_starting = True
+        try:
+            with self._stage.log.open("ab") as log:
+                self._log_from = log.tell()
+                self._process = await asyncio.create_subprocess_exec(
+                    *command(self._stage.config),
+                    "--until-stdin-closes",
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=log,
+                    stderr=log,
+                    env=without_our_settings(self._environ),
+                    # Of its own group, so that Ctrl-C in this terminal reaches only us.
+                    process_group=0,
+                )
+        finally:
+            self._is_starting = False
 
     def kill(self) -> int | None:
         """SIGKILL to the gateway; returns its process id, or None if there is none."""
@@ -87,9 +94,9 @@ class Child:
             await process.wait()
 
     def tail(self, lines: int) -> str:
-        """The end of the gateway's log."""
+        """The end of what the gateway has said since it was started here last."""
         try:
-            text = self._stage.log.read_text(errors="replace")
+            text = self._stage.log.read_bytes()[self._log_from :].decode(errors="replace")
         except FileNotFoundError:
             return ""
         return "\n".join(text.splitlines()[-lines:])

@@ -80,7 +80,7 @@ class Lines:
     def _print(self, change: Change | Alert | Note | None) -> None:
         match change:
             case Note():
-                self._write("*", change.text)
+                self._write(" " if change.whole else "*", change.text)
             case Alert():
                 self._write("!", change.text)
             case Change(kind="reaction"):

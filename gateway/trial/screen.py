@@ -13,6 +13,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import HSplit, Layout, Window
 from prompt_toolkit.layout.controls import FormattedTextControl, UIContent
 from prompt_toolkit.widgets import TextArea
+from rich.cells import chop_cells
 from rich.console import Console
 from rich.text import Text
 
@@ -172,6 +173,9 @@ class _Lines(FormattedTextControl):
 
 def rendered(item: Message | Note, width: int) -> list[str]:
     """One message or note as lines of at most `width` cells, with an empty line after it."""
+    if isinstance(item, Note) and item.whole:
+        pieces = chop_cells(_printable(item.text), width)
+        return [*(_ansi(Text(piece, style=TONES[item.tone]), width)[0] for piece in pieces), ""]
     if isinstance(item, Note):
         return [*_ansi(Text(_printable(item.text), style=TONES[item.tone]), width - 2, indent="  "), ""]
     if item.gone:

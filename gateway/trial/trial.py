@@ -33,7 +33,9 @@ What you type is said to the bot. A number alone presses the button with that nu
   :kill      kill -9 the gateway   :start     start it again
   :log       the gateway's log     :wait N    wait N seconds
   :until X   wait until X is said  :help      this text
-  :quit      leave (or Ctrl-C)"""
+  :quit      leave (or Ctrl-C)
+:until looks at what the bot has written, not at these lines nor at buttons.
+The files stay after the trial; folders under ~/.local/state/pilothouse/try may be deleted."""
 
 
 class Phase(Enum):
@@ -171,7 +173,7 @@ class Trial:
                 self._answers_to = None
                 await self._say(rest)
             case "log":
-                self.tell(self._child.tail(15) or "The log is empty.", "dim")
+                self.tell(self._child.tail(15) or "This start has logged nothing yet.", "dim")
             case "wait":
                 await asyncio.sleep(_seconds(rest))
             case "until" if rest:
@@ -217,8 +219,8 @@ class Trial:
             self.tell(f"The gateway runs already, as process {self._child.pid or self._child.started}.", "bad")
             return
         self.phase = Phase.STARTING
-        await self._child.start()
         self.tell("Starting the gateway …", "dim")
+        await self._child.start()
 
     def _was_said(self, text: str) -> bool:
         return any(text in message.text for message in self.chat.messages if not message.mine)
@@ -295,7 +297,8 @@ class Trial:
         elsewhere = "" if pid == self._child.started else ", started in another terminal"
         self.tell(f"The gateway {'is back' if again else 'runs'}: process {pid}{elsewhere}.", "good")
         if not again:
-            self.tell(f"From another terminal:  kill -9 {pid}\n                        {self.restart_command}", "dim")
+            self.tell(f"From another terminal, kill -9 {pid} and start it again with:", "dim")
+            self._publish(self.chat.note(self.restart_command, "dim", whole=True))
 
     def _went(self, what: str) -> None:
         failed = self.phase is Phase.STARTING

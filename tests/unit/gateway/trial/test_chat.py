@@ -146,3 +146,11 @@ def test_no_text_breaks_the_screen(text: str, width: int) -> None:
             assert "\x1b" not in bare
             assert bare.replace("\n", "").isprintable()
             assert len(bare) <= width
+
+
+def test_line_to_copy_is_broken_at_the_edge_only() -> None:
+    """A command has its own lines from the first column on, and comes back whole when they are joined."""
+    command = "/a/rather/long path/pilothouse run --config '/another place/pilothouse.toml'"
+    lines = plain(rendered(Note(text=command, whole=True), 30))
+    assert [len(line) for line in lines] == [30, 30, len(command) - 60, 0]
+    assert "".join(lines) == command

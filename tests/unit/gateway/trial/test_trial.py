@@ -11,6 +11,7 @@ import sys
 import tomllib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,6 +146,43 @@ async def test_gateway_that_does_not_start_shows_why(stage: Stage, monkeypatch: 
         await said(trial, "The gateway did not start (exit code 4).")
         await said(trial, "no room")
         assert trial.phase is Phase.DOWN
+
+
+async def test_start_that_takes_long_is_no_failure(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the new process exists, the end of the old one is not taken for a failed start."""
+    await trial.handle(":kill")
+    looked, create, owner_of = asyncio.Semaphore(0), asyncio.create_subprocess_exec, child_module.owner_of
+
+    def looking(folder: Path) -> Any:
+        looked.release()
+        return owner_of(folder)
+
+    async def slow(*command: Any, **options: Any) -> asyncio.subprocess.Process:
+        monkeypatch.setattr(child_module, "owner_of", looking)
+        for _ in range(2):
+            await looked.acquire()
+        return await create(*command, **options)
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
+    await trial.handle(":start")
+    await said(trial, "The gateway is back: process ")
+    assert not any("did not start" in one for one in texts(trial))
+
+
+async def test_log_is_that_of_the_newest_start(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an earlier process wrote is shown neither by `:log` nor where a start fails."""
+    stage.log.write_text("of an earlier trial\n")
+    script = "import pathlib, sys; p = pathlib.Path(sys.argv[1]); print('start', p.exists()); p.touch(); exit(4)"
+    mark = str(stage.folder / "mark")
+    monkeypatch.setattr(child_module, "command", lambda config: [sys.executable, "-c", script, mark])
+    async with Trial(stage, {}) as trial:
+        await said(trial, "start False")
+        await trial.handle(":start")
+        await said(trial, "start True")
+        await trial.handle(":log")
+        assert [one for one in texts(trial) if "start False" in one] == ["start False"]
+        assert texts(trial)[-1] == "start True"
+        assert not any("earlier" in one for one in texts(trial))
 
 
 async def test_leaving_ends_the_process(stage: Stage) -> None:
