@@ -298,7 +298,9 @@ class Controls:
         text = say("receipt.steered" if promote else "queue.removed")
         if receipt.status == "rejected":
             text = say("queue.gone")
-        closed = surfaces.close(surface.id, Notice(text=text), self._desk.clock.now_ms())
+        # What became of it is shown by its event: the message may enter before this is committed.
+        shown = Notice(text=text) if receipt.status == "rejected" else None
+        closed = surfaces.close(surface.id, shown, self._desk.clock.now_ms())
         outcome = "promoted" if promote else "removed"
         if receipt.status == "rejected":
             return self._ended(item, surface, "gone", text, alert=True, statements=[closed])
@@ -311,7 +313,7 @@ class Controls:
             return self._ended(item, surface, problem.name.lower(), say("control.stale"), kind="press_refused")
         text = say("stop.idle" if letter is Letter.STOP else "control.stale")
         closing: list[Statement] = []
-        if surface.kind == "notice":  # nothing else ever repairs it
+        if surface.kind == "notice" and letter not in (Letter.PROMOTE, Letter.REMOVE):  # nothing else ever repairs it
             closing.append(surfaces.close(surface.id, Notice(text=text), self._desk.clock.now_ms()))
         return self._ended(item, surface, "over", text, statements=closing)
 

@@ -13,7 +13,7 @@ from gateway.budget import Priority
 from gateway.gathering import text_of
 from gateway.handling import Desk, Item, Routed, Settled
 from gateway.ledger.inbound import StoredRoute
-from gateway.ledger.surfaces import Letter, NewSurface, mint, payload
+from gateway.ledger.surfaces import Letter, NewSurface, mint, payload, unless_waiting
 from gateway.places import author_of, display_name, is_for_us
 from gateway.strings import say
 from runtime.errors import ConfigurationError
@@ -149,8 +149,11 @@ def _receipt(desk: Desk, item: Item, route: StoredRoute, receipt: Receipt) -> Se
         case "steer":
             return _mark_or_say(desk, item, "steered", say("receipt.steered"))
         case "queue":
-            queued = _mark_or_say(desk, item, "queued", "" if _is_first(receipt) else _position(receipt))
-            return [*queued, *(_queue_notice(desk, item, route, receipt) if _is_first(receipt) else ())]
+            reactions = desk.capabilities(item.place).reactions and item.inbound.ref is not None
+            marked = _mark_or_say(desk, item, "queued", "")
+            first = _is_first(receipt)
+            line = first or not reactions
+            return [*marked, *(_queue_line(desk, item, route, receipt, controls=first) if line else ())]
         case _:
             return _mark_or_say(desk, item, "accepted", "")
 
@@ -171,22 +174,27 @@ def _position(receipt: Receipt) -> str:
     return say("receipt.queued", n=receipt.position)
 
 
-def _queue_notice(desk: Desk, item: Item, route: StoredRoute, receipt: Receipt) -> list[Statement]:
-    """A silent line with the two things that can be done about a message that waits."""
+def _queue_line(desk: Desk, item: Item, route: StoredRoute, receipt: Receipt, *, controls: bool) -> list[Statement]:
+    """A silent line, with the two things that can be done about a message that waits.
+
+    Delivery edits it to what became of the message, so that none of it stays on the screen when it is not true.
+    """
     token = mint(desk.random_bytes)
+    letters = {Letter.PROMOTE: "control.promote", Letter.REMOVE: "control.remove"} if controls else {}
     surface = NewSurface(
         token=token,
         kind="notice",
-        choices=f"{Letter.PROMOTE}{Letter.REMOVE}",
+        choices="".join(letters),
         session_id=route.session_id,
         request_id=route.submission_id,
     )
-    controls = (
-        Control(label=say("control.promote"), token=payload(token, Letter.PROMOTE)),
-        Control(label=say("control.remove"), token=payload(token, Letter.REMOVE)),
-    )
-    notice = Notice(text=_position(receipt), controls=controls)
-    return desk.plan(item, notice, "queue", Priority.ANSWER, surface, route.session_id)
+    buttons = tuple(Control(label=say(key), token=payload(token, letter)) for letter, key in letters.items())
+    notice = Notice(text=_position(receipt), controls=buttons)
+    priority = Priority.ANSWER if controls else Priority.PROGRESS
+    return [
+        *desk.plan(item, notice, "queue", priority, surface, route.session_id),
+        *unless_waiting(token, desk.clock.now_ms()),
+    ]
 
 
 def _kilobytes(size: int) -> str:

@@ -105,6 +105,7 @@ TEXTS: Final[dict[str, str]] = {
     # Receipts
     "receipt.steered": "Will be taken up after the current step.",
     "receipt.queued": "Queued (#{n}).",
+    "receipt.taken": "Taken up.",
     "control.promote": "Steer now",
     "control.remove": "Remove",
     "queue.removed": "Removed from the queue.",

@@ -80,6 +80,14 @@ class Planning:
                 await self._tell(session, event, notice, planned)
             case events.ToolCallBegin() | events.ToolCallEnd():
                 await self._executed(session, event, planned)
+            case events.MessageQueued(disposition="steer", message_id=message_id):
+                await self._waits_no_more(session, message_id, "receipt.steered", planned)
+            case events.Message(message_id=message_id, delivery="steer" | "queue"):
+                await self._waits_no_more(session, message_id, "receipt.taken", planned)
+            case events.TurnStarted(message_id=str(message_id)):
+                await self._waits_no_more(session, message_id, "receipt.taken", planned)
+            case events.MessageRemoved(message_id=message_id):
+                await self._waits_no_more(session, message_id, "queue.removed", planned)
             case events.SessionRetired() if session.state.removed:
                 await self._tell(session, event, removed(session.state.removed), planned)
             case _:
@@ -212,6 +220,18 @@ class Planning:
             self._plan(planned, event, session, "outcome", copies[0].place, [notice], Priority.CONTROL)
 
     # -------------------------------------------------------------------------------------------------------- others
+
+    async def _waits_no_more(self, session: Session, message_id: str, key: str, planned: Planned) -> None:
+        """The line that says that a message waits says what became of it, without controls."""
+        line = await surfaces.of_waiting(self._resources.database, session.id, message_id)
+        if line is None:
+            return
+        planned.statements += [
+            deliveries.drop_waiting(line.id, self._now),
+            surfaces.close_waiting(session.id, message_id, Notice(text=say(key)), self._now),
+        ]
+        planned.places.add(line.place)
+        planned.repairs = True
 
     async def _tell(self, session: Session, event: Event, notice: Notice, planned: Planned) -> None:
         place, _ = await self._target(session)

@@ -301,6 +301,15 @@ def to_parent_chat(row: DeliveryRow, view: View, now_ms: int) -> tuple[Statement
     )
 
 
+def drop_waiting(surface_id: int, now_ms: int) -> Statement:
+    """The line about a message that waits no more is not sent, if it was not yet."""
+    return Statement(
+        "UPDATE deliveries SET state = 'failed', reason = 'overtaken by its message', updated_at_ms = ?"
+        " WHERE surface_id = ? AND state = 'planned'",
+        (now_ms, surface_id),
+    )
+
+
 def show_outcome(request_id: str, outcome: View, now_ms: int) -> tuple[Statement, Statement]:
     """A request is closed: what explains it is not sent any more, and its card says the outcome at once."""
     encoded = encode_view(outcome)

@@ -165,6 +165,39 @@ def close(surface_id: int, last: View | None, now_ms: int) -> Statement:
     return Statement(f"{_OUTCOME} WHERE id = ?5", (*_outcome(last, Priority.CONTROL, now_ms), surface_id))
 
 
+def close_waiting(session_id: str, message_id: str, last: View, now_ms: int) -> Statement:
+    """The line about a message that waits is to show `last`, and offers nothing any more."""
+    return Statement(
+        f"{_OUTCOME} WHERE session_id = ?5 AND kind = 'notice' AND request_id = ?6 AND desired_digest IS NOT ?2",
+        (*_outcome(last, Priority.ANSWER, now_ms), session_id, message_id),
+    )
+
+
+# The runtime's own list of what waits, read in the commit that plans the line: if the message entered before that,
+# its event may have been read already, and nothing else would ever close the line.
+_WAITS_NO_MORE = (
+    "token = ?{token} AND EXISTS (SELECT 1 FROM sessions WHERE sessions.session_id = surfaces.session_id)"
+    " AND NOT EXISTS (SELECT 1 FROM pending_messages AS waiting"
+    " WHERE waiting.session_id = surfaces.session_id AND waiting.message_id = surfaces.request_id)"
+)
+
+
+def unless_waiting(token: str, now_ms: int) -> tuple[Statement, Statement]:
+    """The line about a message that has entered already is neither sent nor open; goes behind what plans it."""
+    gone = _WAITS_NO_MORE.format(token=2)
+    return (
+        Statement(
+            "UPDATE deliveries SET state = 'failed', reason = 'overtaken by its message', updated_at_ms = ?1"  # noqa: S608
+            f" WHERE state = 'planned' AND surface_id = (SELECT id FROM surfaces WHERE {gone})",
+            (now_ms, token),
+        ),
+        Statement(
+            f"UPDATE surfaces SET state = 'closed', updated_at_ms = ?1 WHERE {gone}",  # noqa: S608
+            (now_ms, token),
+        ),
+    )
+
+
 def given_up(surface_id: int, now_ms: int) -> Statement:
     """No delivery will tell the message's id any more; what it should show waits for a press to find it."""
     return Statement(
@@ -282,6 +315,13 @@ async def of_request(database: Database, request_id: str) -> tuple[SurfaceRow, .
     """Every copy of the card of a request, oldest first."""
     sql = f"SELECT {_COLUMNS} FROM surfaces WHERE request_id = ? ORDER BY id"  # noqa: S608
     return tuple(_row(row) for row in await database.read(sql, (request_id,)))
+
+
+async def of_waiting(database: Database, session_id: str, message_id: str) -> SurfaceRow | None:
+    """The line about a message that waits, if there is one."""
+    sql = f"SELECT {_COLUMNS} FROM surfaces WHERE request_id = ? AND session_id = ? AND kind = 'notice'"  # noqa: S608
+    rows = await database.read(sql, (message_id, session_id))
+    return _row(rows[0]) if rows else None
 
 
 async def live_cards(database: Database, session_id: str | None = None) -> tuple[SurfaceRow, ...]:
