@@ -14,6 +14,7 @@ from gateway.config.model import Policy
 from gateway.config.secret_sources import SLOTS
 from gateway.exits import ExitCode
 from gateway.finding import Finding, Level, error, note, warning
+from gateway.ledger import people
 from gateway.state_folder import LOCK, database_in, owner_of
 from runtime.errors import CheckpointError
 from runtime.store.reading import reading
@@ -47,14 +48,34 @@ def _split(sentence: str) -> tuple[str, str]:
     return message, remedy
 
 
-def examine(config: Config, tools: Collection[str] = ()) -> tuple[Finding, ...]:
-    """Everything that can be judged from the configuration and the file system. `tools` are the names that exist."""
-    return tuple(finding for check in _CHECKS for finding in check(config)) + tuple(_tool_names(config, tools))
+def examine(config: Config, tools: Collection[str] = (), claimed: Collection[str] = frozenset()) -> tuple[Finding, ...]:
+    """Everything that can be judged from the configuration and the file system.
+
+    `tools` are the names that exist, `claimed` who became an owner by code.
+    """
+    findings = [finding for check in _CHECKS for finding in check(config)]
+    return (*_access(config, claimed), *findings, *_tool_names(config, tools))
+
+
+async def claimed_owners(config: Config) -> frozenset[str]:
+    """Who became an owner by code; nobody where the database is absent, cannot be read, or has no such table yet."""
+    path = database_in(config.gateway.state_dir)
+    if not path.is_file():
+        return frozenset()
+    try:
+        async with reading(path) as reader:
+            if not (await reader.versions()).get("gateway"):
+                return frozenset()
+            return await people.claimed_owners(reader)
+    except CheckpointError:
+        return frozenset()  # `examine_database` says what is wrong with it
 
 
 async def examine_database(config: Config, known_versions: Mapping[str, int]) -> tuple[Finding, ...]:
     """The database: readable, sound, of a version that this program knows, closed to others."""
     path = database_in(config.gateway.state_dir)
+    if _no_folder_at(config.gateway.state_dir):
+        return ()  # nothing can be made there, which `examine` reports
     if not path.exists():
         return (note("db.none", f"There is no database yet; the first start makes {path}."),)
     findings = [*_modes("db.perms", [path, *_sidecars(path)])]
@@ -93,19 +114,21 @@ def verdict(findings: Iterable[Finding]) -> ExitCode:
 # ---------------------------------------------------------------------------------------------------------- checks
 
 
-def _access(config: Config) -> Iterator[Finding]:
+def _access(config: Config, claimed: Collection[str]) -> Iterator[Finding]:
     if config.access.dangerously_open:
         yield warning(
             "ingress.open",
             "Everybody who reaches the bot may talk to it and spend your money (access.dangerously_open).",
             "list people in access.users instead",
         )
-    if not config.access.owners:
+    # Owners that the configuration names always win over the one by code.
+    owners = {*config.access.owners} or {*claimed}
+    if not owners:
         yield note(
             "ingress.claim",
             "Nobody is listed in access.owners: the next start prints a code, and who sends it becomes the owner.",
         )
-    deciders = {*config.access.owners, *config.access.approvers}
+    deciders = owners | {*config.access.approvers}
     if not deciders:
         return
     for platform in config.platforms():
@@ -184,10 +207,22 @@ def _state(config: Config) -> Iterator[Finding]:
     folder = config.gateway.state_dir
     if folder.is_symlink():
         yield error("state.link", f"{folder} is a symbolic link.", "set gateway.state_dir to a real folder")
+    elif blocked := _no_folder_at(folder):
+        yield error("state.blocked", blocked, "move it away, or set another gateway.state_dir")
     elif folder.is_dir():
         yield from _modes("state.perms", [folder, folder / LOCK])
         if owner := owner_of(folder):
             yield note("state.owner", f"The gateway runs as process {owner.pid} since {owner.since}.")
+
+
+def _no_folder_at(folder: Path) -> str | None:
+    """Why the state folder neither is one that we can write in nor can be made; None where nothing is in the way."""
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    if not nearest.is_dir():
+        return f"{nearest} is not a folder, so gateway.state_dir cannot be used."
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return f"Nothing can be written in {nearest}, where gateway.state_dir is."
+    return None
 
 
 def _disk(config: Config) -> Iterator[Finding]:
@@ -212,7 +247,6 @@ def _workspaces(config: Config) -> Iterator[Finding]:
 
 
 _CHECKS: Sequence[Callable[[Config], Iterator[Finding]]] = (
-    _access,
     _policies,
     _bindings,
     _addresses,

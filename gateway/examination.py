@@ -17,10 +17,11 @@ from adapters.contract import Adapter, Diagnosis, Environment
 from adapters.errors import AdapterError, BadCredentials
 from adapters.registry import factory_of
 from gateway.config import Config
-from gateway.doctor import examine, examine_database, read_configuration, verdict
+from gateway.doctor import claimed_owners, examine, examine_database, read_configuration, verdict
 from gateway.exits import ExitCode
 from gateway.finding import Finding, Level, error, note, warning
 from gateway.inspection import known_versions
+from gateway.state_folder import owner_of
 from gateway.toolbox import every_tool
 from runtime.clock import Clock, SystemClock
 
@@ -52,11 +53,15 @@ def examine_all(
 
 
 async def _examine(config: Config, *, offline: bool) -> tuple[Finding, ...]:
-    findings = [*examine(config, [tool.name for tool in every_tool(SystemClock())]), *await sandbox()]
+    tools = [tool.name for tool in every_tool(SystemClock())]
+    findings = [*examine(config, tools, await claimed_owners(config)), *await sandbox()]
     findings += await examine_database(config, known_versions())
     if not offline:
         for platform, settings in config.platforms().items():
             findings += await examine_platform(platform, settings, SystemClock())
+    if owner_of(config.gateway.state_dir):
+        # It is our own gateway that polls. A stranger beside it is in its log: the platform tells it of the conflict.
+        findings = [one for one in findings if not one.id.endswith(".second_poller")]
     return tuple(findings)
 
 

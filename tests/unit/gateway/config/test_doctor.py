@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from gateway.config import Config, load
-from gateway.doctor import examine, examine_database, read_configuration, verdict
+from gateway.doctor import claimed_owners, examine, examine_database, read_configuration, verdict
 from gateway.examination import skew
 from gateway.exits import ExitCode
 from gateway.finding import Level, error, note, warning
+from gateway.inspection import MIGRATIONS
+from gateway.ledger import people
 from gateway.state_folder import Owner, claimed, database_in, prepare
 from runtime.store.sqlite import SqliteStore
 
@@ -118,6 +120,30 @@ def test_link_in_place_of_the_state_folder(folder: Path, tmp_path: Path) -> None
     (tmp_path / "link").symlink_to(folder)
     [found] = examine(config(tmp_path / "link"))
     assert (found.id, found.level) == ("state.link", Level.ERROR)
+
+
+async def test_file_in_place_of_the_state_folder(tmp_path: Path) -> None:
+    """A file where the folder, or a folder above it, would be is an error: the gateway ends at once on it."""
+    (tmp_path / "file").write_text("no folder")
+    for folder in (tmp_path / "file", tmp_path / "file" / "state"):
+        [found] = examine(config(folder))
+        assert (found.id, found.level) == ("state.blocked", Level.ERROR)
+        assert await examine_database(config(folder), {"runtime": 1}) == ()
+        assert await claimed_owners(config(folder)) == frozenset()
+
+
+async def test_owner_by_code_is_an_owner(folder: Path) -> None:
+    """Who claimed the gateway by code may approve, so that nothing is missing; configured owners count before them."""
+    unowned = config(folder, access={"users": ["telegram:7"]})
+    assert await claimed_owners(unowned) == frozenset()
+    store = await SqliteStore.open(database_in(folder), components={"gateway": MIGRATIONS})
+    await store.database.write([people.claim("telegram:42", "Ann", 1)])
+    await store.aclose()
+    claimed_by = await claimed_owners(unowned)
+    assert claimed_by == {"telegram:42"}
+    assert ids(examine(unowned, claimed=claimed_by)) == []
+    elsewhere = config(folder, access={"owners": ["discord:3"]})
+    assert ids(examine(elsewhere, claimed=claimed_by)) == ["approvals.nobody"]
 
 
 def test_running_gateway_is_named(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from gateway.config import load
 from gateway.examination import examine_all, examine_platform
 from gateway.exits import ExitCode
 from gateway.finding import Level
+from gateway.state_folder import Owner, claimed, prepare
 from runtime.testing import FakeClock
 
 Diagnose = Callable[[], Awaitable[Sequence[Diagnosis]]]
@@ -156,3 +158,23 @@ def test_everything_is_examined_and_nothing_is_changed(tmp_path: Path) -> None:
     ]
     assert code is ExitCode.OK
     assert whole_tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_our_own_gateway_is_no_second_poller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: bool) -> None:
+    """That somebody else polls is told only while our own gateway does not run: then it is our own that polls."""
+    file = written(tmp_path)
+    second = Diagnosis(id="telegram.second_poller", level="warning", message="Another program polls.")
+    monkeypatch.setattr(examination, "factory_of", lambda name: lambda settings, environment: Examined(answer(second)))
+    monkeypatch.setattr(examination, "_skew", no_skew)
+    prepare(tmp_path / ".pilothouse")
+    with claimed(tmp_path / ".pilothouse", Owner.of_this_process(file)) if runs else nullcontext():
+        findings, _ = examine_all(file, {})
+    assert [one.id for one in findings if one.id.startswith(("telegram.", "state."))] == [
+        "state.owner" if runs else "telegram.second_poller"
+    ]
+
+
+async def no_skew(platform: str, settings: Mapping[str, Any], clock: Any) -> tuple[()]:
+    """Nothing is asked over a network."""
+    return ()
