@@ -21,7 +21,7 @@ TEXTS: Final[dict[str, str]] = {
     "card.interrupted": "Interrupted by a restart",
     "card.recovered": "↻ Restarted, going on by itself",
     "card.retrying": "The model service did not answer, trying again",
-    "card.steered": "↪ {who}: {text}",
+    "card.steered": "{who}: {text}",
     "card.compacted": "Earlier conversation summarised",
     "card.unknown_tool": "{what}: a restart came between, so the result is unknown",
     "card.skipped_tool": "{what}: skipped",

@@ -62,6 +62,8 @@ class Planning:
 
     async def follow(self, session: Session, event: Event, planned: Planned) -> None:
         """Add what follows from `event`; `session` is as it is after it."""
+        if isinstance(event.msg, events.ToolCallBegin | events.ApprovalRequested):
+            await self._said(session, event, planned)
         match event.msg:
             case events.TurnComplete():
                 await self._complete(session, event, planned)
@@ -144,6 +146,12 @@ class Planning:
         if place is not None and text.strip():
             views = self._answer(place, text, None)
             self._plan(planned, event, session, "overtaken", place, views, Priority.ANSWER)
+
+    async def _said(self, session: Session, event: Event, planned: Planned) -> None:
+        """Words beside calls, once somebody has spoken in the turn: they may be all that answers the one before."""
+        turn, (place, _) = session.state.turn, await self._target(session)
+        if place is not None and turn is not None and turn.said.strip():
+            self._plan(planned, event, session, "said", place, self._answer(place, turn.said, None), Priority.ANSWER)
 
     def _answer(self, place: Place, text: str | None, reply_to: MessageRef | None) -> Sequence[View]:
         adapter = self._resources.adapter(place)

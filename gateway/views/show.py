@@ -104,6 +104,12 @@ def plain(text: str, limit: int | None = None) -> str:
     return line if limit is None or len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
+def first_line(text: str) -> str:
+    """The first line of `text` that says something, with "…" where more follows: joined lines would read as one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return "" if not lines else f"{lines[0]} …" if lines[1:] else lines[0]
+
+
 def whole(text: str) -> str:
     """`text` as a message can carry it: without registered secrets and lone surrogates."""
     text = redact(text)

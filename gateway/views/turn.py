@@ -8,7 +8,7 @@ from typing import Literal
 
 from adapters.contract import Phase, Row, RowState
 from gateway.strings import say
-from gateway.views.show import plain
+from gateway.views.show import first_line, plain
 from runtime.protocol import events
 from runtime.protocol.context import Usage
 from runtime.protocol.events import Event, EventMsg
@@ -54,6 +54,13 @@ class TurnState:
     stalled: bool = False
     error: events.Error | None = None
     by: str | None = None
+    overtaken: bool = False
+    """What the last step said was an answer that is a message already."""
+    spoken_to: bool = False
+    """Somebody's words entered, and nothing was said since; the words before them have no answer yet."""
+    said: str = ""
+    """What was then said beside calls, at the event that begins these: a message of its own, since it may be all that
+    answers the words before."""
     ended_at_ms: int | None = None
 
     @property
@@ -126,12 +133,15 @@ def _in_turn(state: SessionState, event: Event) -> SessionState:
 def _fold_turn(turn: TurnState, msg: EventMsg, at_ms: int) -> TurnState:
     match msg:
         case events.Message(delivery="steer", author=author, text=text, message_id=message_id):
-            return _append(turn, message_id, RowState.NOTE, say("card.steered", who=plain(author, 40), text=text))
+            line = say("card.steered", who=plain(author, 40), text=first_line(text))
+            return _append(replace(turn, spoken_to=not turn.overtaken), message_id, RowState.NOTE, line)
         case events.ModelStepStarted():
-            return replace(turn, phase=_unless_stopping(turn, Phase.THINKING), words="")
+            return replace(turn, phase=_unless_stopping(turn, Phase.THINKING), words="", overtaken=False)
         case events.ModelStepCompleted(outcome=outcome, usage=usage):
             return _step_over(replace(turn, usage=turn.usage + usage), outcome)
-        case events.AssistantMessage(text=text, overtaken=False):
+        case events.AssistantMessage(overtaken=True):
+            return replace(turn, overtaken=True, spoken_to=False)
+        case events.AssistantMessage(text=text):
             return replace(turn, words=text)
         case events.ToolCallBegin() | events.ToolCallEnd():
             return _fold_tool(turn, msg)
@@ -204,10 +214,15 @@ def _ended(turn: TurnState, msg: events.TurnComplete | events.TurnAborted, at_ms
 
 
 def _told(turn: TurnState) -> TurnState:
-    """Words that come before a tool are progress, so they become a row; those of the last step are the answer."""
-    if not turn.words.strip():
+    """Words that come before a tool are progress, so they become a row; those of the last step are the answer.
+
+    The first words after somebody spoke are for people: they are `said`, and no row.
+    """
+    words, spoken_to = turn.words, turn.spoken_to
+    turn = replace(turn, words="", spoken_to=False, said=words if spoken_to else "")
+    if spoken_to or not words.strip():
         return turn
-    return replace(_append(turn, "", RowState.NOTE, turn.words), words="")
+    return _append(turn, "", RowState.NOTE, first_line(words))
 
 
 def _unless_stopping(turn: TurnState, phase: Phase) -> Phase:

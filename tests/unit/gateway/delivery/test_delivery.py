@@ -122,6 +122,22 @@ async def test_an_ending_that_a_steer_overtook_is_a_message_of_its_own(on: Bench
     assert [view.markdown for view in on.adapter.sent(Answer)] == ["First.", "Second."]
 
 
+async def test_words_beside_calls_are_a_message_where_somebody_spoke_in_between(on: Bench) -> None:
+    """The reply that takes up a steer may be the only answer to the words before it; later progress is a row."""
+    steer = events.Message(message_id="in:2", author="Ann", delivery="steer", text="and b", turn_id="t1")
+
+    def step(text: str, call: str) -> tuple[events.AssistantMessage, events.ToolCallBegin]:
+        said = events.AssistantMessage(turn_id="t1", model_step_id="m", text=text)
+        return said, events.ToolCallBegin(turn_id="t1", call_id=call, name="write_file")
+
+    await on.happen(started(), *step("Let me see.", "c1"))
+    await on.happen(steer, events.AssistantMessage(turn_id="t1", model_step_id="m", text="Noted a. Now b."))
+    await on.restart()
+    await on.happen(step("", "c2")[1], *step("Nearly there.", "c3"), complete("Noted b."))
+    await on.rest()
+    assert [view.markdown for view in on.adapter.sent(Answer)] == ["Noted a. Now b.", "Noted b."]
+
+
 async def test_a_failure_is_told_with_reference_and_controls(on: Bench) -> None:
     """It notifies, offers what can be done, and its controls have a row of their own."""
     error = events.Error(kind="provider", message="The model service did not answer.", reference="E7K2", turn_id="t1")

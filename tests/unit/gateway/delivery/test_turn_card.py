@@ -135,9 +135,27 @@ def test_after_any_decision_it_goes_on(decision: Resolution) -> None:
 
 
 def test_steered() -> None:
-    """A message that entered the running turn is a row with its author."""
+    """A message that entered the running turn is a row with its author; of several lines it is the first."""
     steer = events.Message(message_id="in:2", author="Ann", delivery="steer", text="also\ncheck logout", turn_id=T)
-    assert card(after(STARTED, STEP, steer)).rows == (Row(state=RowState.NOTE, text="↪ Ann: also check logout"),)
+    assert card(after(STARTED, STEP, steer)).rows == (Row(state=RowState.NOTE, text="Ann: also …"),)
+
+
+def test_progress_after_an_overtaken_answer_stays_progress() -> None:
+    """The words before the steer have their answer already, so the next words beside a call are a row."""
+    steer = events.Message(message_id="in:2", author="Ann", delivery="steer", text="b", turn_id=T)
+    answered = events.AssistantMessage(turn_id=T, model_step_id="m1", text="a is done.", overtaken=True)
+    progress = events.AssistantMessage(turn_id=T, model_step_id="m2", text="Now b.")
+    for first in ((answered, steer), (steer, answered)):
+        state = after(STARTED, STEP, *first, STEP, progress, begin("c1"))
+        assert state.turn
+        assert state.turn.said == ""
+        assert "Now b." in [row.text for row in card(state).rows]
+
+
+def test_words_of_several_lines_are_not_joined() -> None:
+    """Progress in several lines: its first one, and a sign that there is more."""
+    words = events.AssistantMessage(turn_id=T, model_step_id="m1", text="\n# Plan\n\n- look\n- mend")
+    assert card(after(STARTED, STEP, words, begin("c1"))).rows[0] == Row(state=RowState.NOTE, text="# Plan …")
 
 
 def test_queued() -> None:
