@@ -89,12 +89,16 @@ def run(
 def init(
     config: ConfigOption = DEFAULT_FILE,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    api_base: Annotated[
+        str | None,
+        typer.Option("--api-base", metavar="URL", help="Another Bot API than Telegram's own: a server, an emulator."),
+    ] = None,
 ) -> None:
-    """Ask a few questions, check the token, and write the configuration file."""
+    """Ask a few questions and write the configuration file."""
     from gateway.setup import Console, run_setup
 
     with _failures(as_json=False):
-        raise typer.Exit(run_setup(config, os.environ, Console(), force=force))
+        raise typer.Exit(run_setup(config, os.environ, Console(), api_base=api_base, force=force))
 
 
 @app.command()

@@ -15,7 +15,7 @@ import typer
 from tomlkit.items import AoT, Table
 
 from gateway.closed_file import write_closed
-from gateway.config.model import TelegramSection, principal
+from gateway.config.model import TelegramSection, principal, server_address
 from gateway.config.problems import Wrong
 from gateway.examination import examine_platform
 from gateway.exits import ExitCode
@@ -64,14 +64,20 @@ class Answers:
     api_key: Secret | None = None
 
 
-def run_setup(file: Path, environ: Mapping[str, str], console: Console, *, force: bool = False) -> int:
-    """Ask and write `file` with mode 0600; returns the exit code. Nothing is written before everything is known."""
+def run_setup(
+    file: Path, environ: Mapping[str, str], console: Console, *, api_base: str | None = None, force: bool = False
+) -> int:
+    """Ask and write `file` with mode 0600; returns the exit code. Nothing is written before everything is known.
+
+    `api_base` is the address of another Bot API than Telegram's own.
+    """
     if file.exists() and not force:
         raise Unavailable(
             f"{file} exists already; edit it, name another one with --config, or replace it with --force."
         )
+    base = _bot_api(api_base)
     console.say("A few questions. Nothing is written before the last one; Ctrl-C ends.")
-    answers = _ask(file.absolute().parent, environ, console)
+    answers = _ask(file.absolute().parent, base, environ, console)
     if answers is None:
         return ExitCode.CREDENTIALS
     answers.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -82,8 +88,14 @@ def run_setup(file: Path, environ: Mapping[str, str], console: Console, *, force
     return ExitCode.OK
 
 
-def _ask(folder: Path, environ: Mapping[str, str], console: Console) -> Answers | None:
-    api_base = console.ask("Address of the Telegram Bot API", TelegramSection().api_base)
+def _bot_api(given: str | None) -> str:
+    try:
+        return server_address(given or TelegramSection().api_base)
+    except Wrong as wrong:
+        raise Unavailable(f"--api-base {wrong.message}; {wrong.remedy}.") from None
+
+
+def _ask(folder: Path, api_base: str, environ: Mapping[str, str], console: Console) -> Answers | None:
     found = _token(api_base, environ, console)
     if found is None:
         return None
@@ -101,7 +113,7 @@ def _ask(folder: Path, environ: Mapping[str, str], console: Console) -> Answers 
         owner=owner,
         workspace=workspace,
         provider=provider,
-        base_url=console.ask("Address of its interface", "https://api.openai.com/v1"),
+        base_url=_address(console, "Address of its interface", "https://api.openai.com/v1"),
         model=_needed(console, "Name of the model"),
         api_key=None if environ.get("PILOTHOUSE_MODEL_MAIN_API_KEY") else _optional_secret(console, "API key"),
     )
@@ -150,6 +162,14 @@ def _choice(console: Console, question: str, choices: tuple[str, ...]) -> str:
     while (answer := console.ask(question, choices[0])) not in choices:
         console.say(f"  ✖ One of {', '.join(choices)}.")
     return answer
+
+
+def _address(console: Console, question: str, default: str) -> str:
+    while True:
+        try:
+            return server_address(console.ask(question, default))
+        except Wrong as wrong:
+            console.say(f"  ✖ It {wrong.message}; {wrong.remedy}.")
 
 
 def _needed(console: Console, question: str) -> str:

@@ -145,7 +145,8 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _url(text: str) -> str:
+def server_address(text: str) -> str:
+    """The plain https:// or http:// address of a server, without a slash at its end. Wrong: it is none."""
     parts = urlsplit(text)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Wrong("must be an address that begins with https:// or http://", "write the whole address of the server")
@@ -169,7 +170,7 @@ Principals = Annotated[
 LocalPath = Annotated[Path, BeforeValidator(_path)]
 ChatId = Annotated[str, BeforeValidator(_id_text), Field(min_length=1)]
 LoopbackAddress = Annotated[str, AfterValidator(_loopback)]
-Url = Annotated[str, AfterValidator(_url)]
+Url = Annotated[str, AfterValidator(server_address)]
 Zone = Annotated[str, AfterValidator(_zone)]
 Policy = Literal["ask", "allow", "deny"]
 
@@ -307,7 +308,7 @@ class TerminalSection(Section):
 
 
 class ModelSection(Section):
-    """A language model that agents may use; the first one is the default."""
+    """A language model that agents may use; the first one is the default. Without an entry there is the demo alone."""
 
     name: Slug
     """Name of the route, for bindings and /model."""
@@ -562,7 +563,7 @@ class Config(Section):
     adapters: Annotated[dict[Slug, dict[str, Any]], PlainSerializer(redact_all, when_used="json")] = {}
     """Settings of adapters that other packages bring, by their name: [adapters.<name>]. Keys that end in `token`,
     `secret`, `key` or `password` are treated as secrets, and `<key>_file` reads one from a file."""
-    models: Several[ModelSection] = ()
+    models: Several[ModelSection] = (ModelSection(name="demo", provider="demo"),)
     access: AccessSection = AccessSection()
     workspaces: Several[WorkspaceSection] = ()
     approvals: ApprovalsSection = ApprovalsSection()

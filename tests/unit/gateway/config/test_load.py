@@ -263,12 +263,10 @@ def test_what_is_needed_to_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("gateway.config.checks.find_spec", lambda name: name)
     assert [line.split("; ")[0] for line in problems(file, "", to_run=True)] == [
         "pilothouse.toml switches no chat platform on",
-        "pilothouse.toml has no [[models]] entry",
         "pilothouse.toml has no [[workspaces]] entry",
     ]
-    text = (
-        '[[workspaces]]\nid = "w"\npath = "work"\n[[models]]\nname = "d"\nprovider = "demo"\n[terminal]\nenabled = true'
-    )
+    assert problems(file, "models = []", to_run=True)[1].startswith("pilothouse.toml has no [[models]] entry")
+    text = '[[workspaces]]\nid = "w"\npath = "work"\n[terminal]\nenabled = true'
     folder = file.parent / "work"
     sentence = f"pilothouse.toml:3: workspaces[0].path is '{folder}', which does not exist; correct the path, "
     file.write_text(text)
@@ -278,7 +276,9 @@ def test_what_is_needed_to_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert caught.value.exit_code is ExitCode.WORKSPACE
     assert not folder.exists()
     folder.mkdir()
-    assert load(file, {}, to_run=True).workspaces[0].path == folder
+    config = load(file, {}, to_run=True)
+    assert config.workspaces[0].path == folder
+    assert [(one.name, one.provider) for one in config.models] == [("demo", "demo")]
 
 
 UNBUILT = [

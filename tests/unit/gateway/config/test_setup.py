@@ -55,10 +55,10 @@ def telegram() -> Iterator[str]:
 
 
 def test_shortest_way(telegram: str, tmp_path: Path) -> None:
-    """Address, token and two empty answers: a file that loads and could run at once, in claim mode, with its folder."""
+    """A token and three empty answers: a file that loads and could run at once, in claim mode, with its folder."""
     file = tmp_path / "pilothouse.toml"
-    console = Script(telegram, TOKEN, "", "", "")
-    assert run_setup(file, {}, console) == ExitCode.OK
+    console = Script(TOKEN, "", "", "")
+    assert run_setup(file, {}, console, api_base=telegram) == ExitCode.OK
     config = load(file, {}, to_run=True)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert config.platforms()["telegram"]["token"] == TOKEN
@@ -74,10 +74,10 @@ def test_every_question(telegram: str, tmp_path: Path) -> None:
     """Wrong answers are asked again with the reason; owner, folder and a model with its key end up in the file."""
     file = tmp_path / "pilothouse.toml"
     console = Script(
-        telegram, TOKEN, "@alice", "telegram:42", str(tmp_path / "else where"), "gpt", "openai", "http://127.0.0.1:1/v1",
+        TOKEN, "@alice", "telegram:42", str(tmp_path / "else where"), "gpt", "openai", "m1", "http://127.0.0.1:1/v1/",
         "", "some-model", KEY,
     )  # fmt: skip
-    assert run_setup(file, {}, console) == ExitCode.OK
+    assert run_setup(file, {}, console, api_base=telegram) == ExitCode.OK
     config = load(file, {}, to_run=True)
     assert config.access.owners == ("telegram:42",)
     assert config.workspaces[0].path == tmp_path / "else where"
@@ -88,13 +88,21 @@ def test_every_question(telegram: str, tmp_path: Path) -> None:
     assert console.answers == []
     assert KEY not in "\n".join(console.shown)
     assert any("a name can be taken over by somebody else" in one for one in console.shown)
+    assert any("It must be an address that begins with https:// or http://" in one for one in console.shown)
+
+
+def test_bot_api_that_is_no_address(tmp_path: Path) -> None:
+    """What the configuration would refuse is refused before the first question."""
+    with pytest.raises(Unavailable, match="--api-base must be an address that begins with https:// or http://; write"):
+        run_setup(tmp_path / "pilothouse.toml", {}, Script(), api_base="nonsense")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_token_that_the_platform_refuses(telegram: str, tmp_path: Path) -> None:
     """Three refused tokens end it with the code for credentials, and nothing is written, not even the folder."""
     wrong = "4712:" + "w" * 35
-    console = Script(telegram, wrong, "nonsense", wrong)
-    assert run_setup(tmp_path / "pilothouse.toml", {}, console) == ExitCode.CREDENTIALS
+    console = Script(wrong, "nonsense", wrong)
+    assert run_setup(tmp_path / "pilothouse.toml", {}, console, api_base=telegram) == ExitCode.CREDENTIALS
     assert list(tmp_path.iterdir()) == []
     assert sum("✖" in one for one in console.shown) == 3
     assert wrong[5:] not in "\n".join(console.shown)
@@ -103,9 +111,9 @@ def test_token_that_the_platform_refuses(telegram: str, tmp_path: Path) -> None:
 def test_token_of_the_environment_is_not_written(telegram: str, tmp_path: Path) -> None:
     """A token that comes from the environment is checked, used and left there."""
     environ = {f"{PREFIX}TELEGRAM_TOKEN": TOKEN}
-    console = Script(telegram, "42", "", "")
+    console = Script("42", "", "")
     file = tmp_path / "pilothouse.toml"
-    assert run_setup(file, environ, console) == ExitCode.OK
+    assert run_setup(file, environ, console, api_base=telegram) == ExitCode.OK
     assert TOKEN not in file.read_text()
     assert load(file, environ, to_run=True).platforms()["telegram"]["token"] == TOKEN
 
@@ -120,7 +128,7 @@ def test_existing_file_stays(telegram: str, tmp_path: Path) -> None:
     target = tmp_path / "target"
     file.rename(target)
     file.symlink_to(target)
-    assert run_setup(file, {}, Script(telegram, TOKEN, "", "", ""), force=True) == ExitCode.OK
+    assert run_setup(file, {}, Script(TOKEN, "", "", ""), api_base=telegram, force=True) == ExitCode.OK
     assert target.read_text() == "# mine\n"
     assert not file.is_symlink()
 
@@ -128,9 +136,9 @@ def test_existing_file_stays(telegram: str, tmp_path: Path) -> None:
 def test_input_that_ends_early(telegram: str, tmp_path: Path) -> None:
     """A script that does not answer every question gets a sentence and an exit code, and no half file."""
     done = subprocess.run(
-        [sys.executable, "-m", "gateway", "init"],
+        [sys.executable, "-m", "gateway", "init", "--api-base", telegram],
         cwd=tmp_path,
-        input=f"{telegram}\n{TOKEN}\n",
+        input=f"{TOKEN}\n",
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -145,7 +153,7 @@ def test_input_that_ends_early(telegram: str, tmp_path: Path) -> None:
 def test_gateway_whose_token_is_refused(telegram: str, tmp_path: Path) -> None:
     """A token that was good when it was written and is not any more: `run` ends with the code for credentials."""
     file = tmp_path / "pilothouse.toml"
-    assert run_setup(file, {}, Script(telegram, TOKEN, "", "", "")) == ExitCode.OK
+    assert run_setup(file, {}, Script(TOKEN, "", "", ""), api_base=telegram) == ExitCode.OK
     revoked = "4713:" + "r" * 35
     done = subprocess.run(
         [sys.executable, "-m", "gateway", "run"],
