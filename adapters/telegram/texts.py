@@ -12,7 +12,8 @@ from adapters.telegram.formatted import Formatted, Run, Style, formatted, is_vis
 from adapters.telegram.markup import MESSAGE_UNITS, render_runs
 
 REPEATED = "(sent again: it may be here twice)"
-END_OF_TEXT = "———"
+END_OF_TEXT = "(end of the quoted text)"
+"""The last line of what asks for a decision is ours, whatever stands above it."""
 BELL = "🔔"
 MAX_ROWS = 5
 OUR_LINE = 300

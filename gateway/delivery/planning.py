@@ -175,7 +175,7 @@ class Planning:
             planned.refused.append((pending.request_id, say("approval.not_shown")))
             return
         token = surfaces.mint(self._resources.random_bytes)
-        ask = await self._ask(session, place, event.msg.requester)
+        ask = await self._ask(session, place, event.msg)
         views = approval_parts(pending, ask, token, self._now, adapter.markup, adapter.capabilities)
         if isinstance(views, TooLong):
             planned.refused.append((pending.request_id, views.reason))
@@ -188,13 +188,14 @@ class Planning:
         )  # fmt: skip
         self._plan(planned, event, session, "approval", place, views, Priority.CONTROL, new)
 
-    async def _ask(self, session: Session, place: Place, requester: str | None) -> Ask:
+    async def _ask(self, session: Session, place: Place, asked: events.ApprovalRequested) -> Ask:
         destination = await self.destination(session)
         labels = () if destination is None else label_lines(destination.workspace, destination.origin)
         deciders = await self._directory.deciders(place)
         return Ask(
             labels=labels,
-            requester=await self._directory.name(requester) if requester else None,
+            summaries=asked.summaries,
+            requester=await self._directory.name(asked.requester) if asked.requester else None,
             deciders=tuple(decider.name for decider in deciders),
             mention=tuple(decider.id for decider in deciders),
         )
@@ -224,7 +225,7 @@ class Planning:
         planned.repairs = True
         adapter = self._resources.adapter(copies[0].place)
         if adapter is not None and not adapter.capabilities.can_edit:
-            notice = Notice(text=f"{title}\n{outcome.outcome}")
+            notice = Notice(text=f"{outcome.title}\n{outcome.outcome}")
             self._plan(planned, event, session, "outcome", copies[0].place, [notice], Priority.CONTROL)
 
     # -------------------------------------------------------------------------------------------------------- others

@@ -24,6 +24,7 @@ MAX_SHOWN_BYTES = 4 * MAX_ACTION_BYTES
 """What is all escapes grows eightfold; nobody reads that either."""
 
 _INDENT = "\n    "
+_LINE_END = "⏎\n"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
 _ENTRY = re.compile(r'(?P<kind>[a-z]+)(?: (?P<name>"[^"]*"|[A-Za-z_][A-Za-z0-9_.-]*))?(?P<is>:| =) ')
@@ -84,7 +85,10 @@ def action_text(actions: Sequence[Action]) -> str:
 def _line(entry: Entry) -> str:
     name = "" if entry.name is None else f" {_name(redact(entry.name))}"
     sign = " =" if entry.json else ":"
-    return f"{entry.kind}{name}{sign} {show(redact(entry.text)).replace(chr(10), _INDENT)}"
+    shown = show(redact(entry.text))
+    if shown.endswith(_LINE_END):  # its sign says it; an empty line below would only look as if something were missing
+        shown = shown[:-1]
+    return f"{entry.kind}{name}{sign} {shown.replace(chr(10), _INDENT)}"
 
 
 def _name(name: str) -> str:
@@ -113,7 +117,10 @@ def _read_line(line: str) -> Entry:
     name = match["name"]
     if name is not None and name.startswith('"'):
         name = unshow(name[1:-1].replace(_INDENT, "\n"))
-    return Entry(match["kind"], name, unshow(line[match.end() :].replace(_INDENT, "\n")), json=match["is"] == " =")
+    shown = line[match.end() :].replace(_INDENT, "\n")
+    if shown.endswith(_LINE_END[0]):
+        shown += "\n"
+    return Entry(match["kind"], name, unshow(shown), json=match["is"] == " =")
 
 
 def raw_bytes(actions: Sequence[Action]) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal
 
 from adapters.contract import ApprovalCard, Capabilities, Control, Markup, Style, Verbatim, View
@@ -26,13 +28,20 @@ INLINE_UNITS = 1200
 """An action that is longer goes before the card, in messages of its own: the card's own lines need room too."""
 
 SHOWN_HOSTS = 5
+TITLE_LIMIT = 100
+ORDINARY_REASON = "policy"
+"""The runtime's word where the tool simply has to be asked for: it tells nobody anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """Who asks and who is asked. `mention` are exact platform ids of approvers, for the places where that notifies."""
+    """Who asks and who is asked. `mention` are exact platform ids of approvers, for the places where that notifies.
+
+    `summaries`: one line for each gated call, in their order; only to say in short what the whole action says.
+    """
 
     labels: tuple[str, ...] = ()
+    summaries: tuple[str, ...] = ()
     requester: str | None = None
     deciders: tuple[str, ...] = ()
     mention: tuple[str, ...] = ()
@@ -87,9 +96,9 @@ def _above(messages: int, digest: str) -> list[str]:
 
 
 def _card(pending: PendingApproval, ask: Ask, token: str, now_ms: int, body: str, above: list[str]) -> ApprovalCard:
-    lines = [*ask.labels, *_lines(pending, ask, now_ms), *above]
+    lines = [*_calls(pending, ask), *_labels(pending, ask), *_lines(pending, ask, now_ms), *above]
     return ApprovalCard(
-        title=approval_title(pending),
+        title=approval_title(pending, ask.summaries),
         lines=tuple(lines),
         body=body,
         warning="\n".join(_warnings(pending)),
@@ -98,17 +107,38 @@ def _card(pending: PendingApproval, ask: Ask, token: str, now_ms: int, body: str
     )
 
 
-def approval_title(pending: PendingApproval) -> str:
-    """What the card is called, before and after the decision."""
-    tools = dict.fromkeys(plain(show(action.tool), 40) for action in gated_actions(pending))
-    return say("approval.title", tools=", ".join(tools))
+def approval_title(pending: PendingApproval, summaries: Sequence[str] = ()) -> str:
+    """What the card is called: the calls in short. Once it is decided, these alone; see `outcome_card`."""
+    return say("approval.title", tools=plain(", ".join(dict.fromkeys(_in_short(pending, summaries))), TITLE_LIMIT))
+
+
+def _in_short(pending: PendingApproval, summaries: Sequence[str]) -> list[str]:
+    """Each gated call in one line: its tool, and what it is called with."""
+    tools = [plain(show(action.tool), 40) for action in gated_actions(pending)]
+    return [
+        f"{tool} {plain(show(said))}".strip()
+        for tool, said in zip_longest(tools, summaries[: len(tools)], fillvalue="")
+    ]
+
+
+def _calls(pending: PendingApproval, ask: Ask) -> list[str]:
+    calls = _in_short(pending, ask.summaries)
+    if len(calls) <= 1:
+        return []  # the title says it
+    return [say("approval.calls", n=len(calls)), *(f"{n}. {plain(call, 120)}" for n, call in enumerate(calls, 1))]
+
+
+def _labels(pending: PendingApproval, ask: Ask) -> list[str]:
+    """The session's labels, without that of a workspace that the action itself names in the same words."""
+    named = {action.workspace_id for action in gated_actions(pending)}
+    [only] = named if len(named) == 1 else [None]
+    known = None if only is None else say("card.workspace", label=plain(only, 80)).casefold()
+    return [label for label in ask.labels if label.casefold() != known]
 
 
 def _lines(pending: PendingApproval, ask: Ask, now_ms: int) -> list[str]:
     lines: list[str] = []
-    if len(pending.gated) > 1:
-        lines.append(say("approval.calls", n=len(pending.gated)))
-    if pending.reason:
+    if pending.reason and pending.reason != ORDINARY_REASON:
         lines.append(say("approval.why", reason=plain(show(pending.reason), 200)))
     if ask.requester:
         lines.append(say("approval.asked_by", who=plain(ask.requester, 60)))
@@ -162,7 +192,11 @@ _OUTCOMES = {
 
 
 def outcome_card(title: str, decision: Resolution, who: str | None, at_ms: int, reason: str = "") -> ApprovalCard:
-    """The card once its request is closed: one line with the decider's name, and no controls."""
+    """The card once its request is closed: one line with the decider's name and the calls in short, no controls.
+
+    `title` is that of the card that asked.
+    """
+    title = title.removeprefix(say("approval.title", tools=""))
     key, values = _OUTCOMES[decision], {"who": plain(who or say("who.somebody"), 60), "at": clock_time(at_ms)}
     if decision is Resolution.DENIED and reason:
         key, values["reason"] = "outcome.denied_because", plain(reason, 200)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,30 @@ def test_a_value_cannot_look_like_a_line_of_ours() -> None:
     lines = card.body.split("\n")
     assert [line for line in lines if line.startswith("network:")] == ["network: host"]
     assert "    network: none⏎" in lines
+
+
+def test_a_line_end_at_the_end_is_its_sign_alone() -> None:
+    """No empty line follows it, in which one would look for more; several of them are all there."""
+    [card] = parts_of(action(arguments={"command": "ls\n\n", "then": "pwd\n"}))
+    lines = card.body.split("\n")
+    assert lines[1:4] == ["argument command: ls⏎", "    ⏎", "argument then: pwd⏎"]
+    [read] = read_action(card.body)
+    assert [entry.text for entry in read[1:3]] == ["ls\n\n", "pwd\n"]
+
+
+def test_several_calls_are_told_in_short_first() -> None:
+    """One line each, above all else; the label of the workspace is left out where the actions name it themselves."""
+    ask = Ask(labels=("Workspace: W", "From: cli"), summaries=("a.txt", "b.txt\u200b"))
+    asked = pending(*(action(tool="write_file", arguments={"path": n}) for n in "ab"), reason="policy")
+    [card] = approval_parts(asked, ask, "A" * 22, 0, PlainMarkup(), FAST)  # type: ignore[misc]
+    assert card.title == "Approval needed · write_file a.txt, write_file b.txt\\u{200B}"
+    assert card.lines[:4] == (
+        "2 actions, decided together", "1. write_file a.txt", "2. write_file b.txt\\u{200B}", "From: cli",
+    )  # fmt: skip
+    assert not [line for line in card.lines if "policy" in line]
+    elsewhere = pending(replace(action(), workspace_id="shop"))
+    [other] = approval_parts(elsewhere, ask, "A" * 22, 0, PlainMarkup(), FAST)  # type: ignore[misc]
+    assert "Workspace: W" in other.lines
 
 
 def test_high_risk_is_never_allowed_for_the_session() -> None:

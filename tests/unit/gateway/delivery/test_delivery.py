@@ -168,7 +168,9 @@ async def test_a_stop_is_told_with_the_name_and_what_was_done(on: Bench) -> None
 
 def requested() -> events.ApprovalRequested:
     asked = pending()
-    return events.ApprovalRequested(request_id="r1", turn_id="t1", calls=asked.calls, requester="rec:2")
+    return events.ApprovalRequested(
+        request_id="r1", turn_id="t1", calls=asked.calls, requester="rec:2", summaries=("rm -rf build",)
+    )
 
 
 async def test_an_approval_is_asked_and_every_copy_shows_the_outcome(on: Bench) -> None:
@@ -179,13 +181,14 @@ async def test_an_approval_is_asked_and_every_copy_shows_the_outcome(on: Bench) 
     assert controls_of(card) == ["Approve", "Deny", "Allow for this session", "Details"]
     assert "argument command: rm -rf build" in card.body
     assert card.lines[:2] == ("Workspace: Shop", "From: telegram")
+    assert card.title == "Approval needed · shell rm -rf build"
     await on.happen(
         events.ApprovalResolved(request_id="r1", turn_id="t1", decision=Resolution.APPROVED, decided_by="rec:1")
     )
     await on.rest()
     outcome = next(view for view in on.adapter.messages.values() if isinstance(view, ApprovalCard))
     assert (outcome.outcome or "").startswith("✅ Approved by Ann · ")
-    assert outcome.controls == ()
+    assert (outcome.title, outcome.controls) == ("shell rm -rf build", ())
     assert await on.rows("SELECT state, desired FROM surfaces WHERE kind = 'approval'") == [("closed", None)]
     assert [row[0] for row in await on.rows("SELECT kind FROM audit ORDER BY id")] == ["asked", "decided"]
 
