@@ -272,7 +272,7 @@ async def problems(conversation: Conversation, *, save_failed: bool = False) -> 
         *_problems_of_turns(conversation, journal, records),
         *_problems_of_effects(conversation),
         *_problems_of_the_loop(conversation, journal, checkpoint, save_failed),
-        *_problems_of_the_end(checkpoint, page),
+        *problems_of_the_end(checkpoint, page),
     ]
 
 
@@ -288,7 +288,19 @@ def _problems_of_messages(conversation: Conversation, journal: list[Any]) -> lis
 
 
 def _problems_of_turns(conversation: Conversation, journal: list[Any], records: Any) -> list[str]:
-    """One start, one terminal event and one record per turn, in order; answers unless a person stopped it."""
+    """In order, with an answer unless a person stopped it; every request is decided once."""
+    found = problems_of_the_order(journal, records)
+    unanswered = [record for record in records if record.outcome != "completed"]
+    if len(unanswered) > conversation.scenario.unanswered:
+        found.append(f"{len(unanswered)} turns were not answered: {unanswered}")
+    closed = Counter(msg.request_id for msg in journal if isinstance(msg, events.ApprovalResolved))
+    asked = {msg.request_id for msg in journal if isinstance(msg, events.ApprovalRequested)}
+    found += [f"{id} was decided {count} times" for id, count in closed.items() if count != 1]
+    return found + [f"{id} was never decided" for id in asked - set(closed)]
+
+
+def problems_of_the_order(journal: list[Any], records: Any) -> list[str]:
+    """One start, one terminal event and one record per turn, one turn after the other."""
     found: list[str] = []
     running: str | None = None
     for msg in journal:
@@ -304,14 +316,7 @@ def _problems_of_turns(conversation: Conversation, journal: list[Any], records: 
     found += [f"{running} never ended"] if running else []
     ends = Counter(msg.turn_id for msg in journal if isinstance(msg, events.TurnComplete | events.TurnAborted))
     recorded = Counter(record.turn_id for record in records)
-    found += [] if ends == recorded else [f"terminal events {ends} and records {recorded} differ"]
-    unanswered = [record for record in records if record.outcome != "completed"]
-    if len(unanswered) > conversation.scenario.unanswered:
-        found.append(f"{len(unanswered)} turns were not answered: {unanswered}")
-    closed = Counter(msg.request_id for msg in journal if isinstance(msg, events.ApprovalResolved))
-    asked = {msg.request_id for msg in journal if isinstance(msg, events.ApprovalRequested)}
-    found += [f"{id} was decided {count} times" for id, count in closed.items() if count != 1]
-    return found + [f"{id} was never decided" for id in asked - set(closed)]
+    return found + ([] if ends == recorded else [f"terminal events {ends} and records {recorded} differ"])
 
 
 def _problems_of_effects(conversation: Conversation) -> list[str]:
@@ -354,7 +359,7 @@ def _problems_of_the_loop(
     return found + ([] if generations == list(range(1, len(generations) + 1)) else [f"generations {generations}"])
 
 
-def _problems_of_the_end(checkpoint: Checkpoint, page: Any) -> list[str]:
+def problems_of_the_end(checkpoint: Checkpoint, page: Any) -> list[str]:
     """Nothing runs, nothing waits, the journal has no gap, and a provider accepts the history."""
     found: list[str] = []
     if not checkpoint.idle or checkpoint.pending_messages or checkpoint.pending_tools or checkpoint.pending_approval:

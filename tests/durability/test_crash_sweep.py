@@ -46,11 +46,14 @@ class ForkServers:
 
     def run(self, folder: Path, scenario: str, point: str | None = None, nth: int = 0) -> dict[str, Any]:
         """Go on with the conversation in the folder, until the kill or to the end."""
+        return self.ask({"folder": str(folder), "scenario": scenario, "point": point, "nth": nth})
+
+    def ask(self, job: dict[str, Any]) -> dict[str, Any]:
+        """Hand a job to a server that is free, and wait for its answer."""
         server = self._free.get()
         try:
             assert server.stdin is not None
             assert server.stdout is not None
-            job = {"folder": str(folder), "scenario": scenario, "point": point, "nth": nth}
             print(json.dumps(job), file=server.stdin, flush=True)
             return json.loads(server.stdout.readline())
         finally:
