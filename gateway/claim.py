@@ -54,6 +54,11 @@ class Claim:
         """Whether the code still counts."""
         return self._tries > 0 and self._clock.now_ms() < self._ends_at_ms
 
+    @property
+    def tries_left(self) -> int:
+        """Wrong codes until it stops counting; 0 once it does."""
+        return self._tries if self.open else 0
+
     def attempt(self, inbound: Inbound) -> Attempt:
         """Compare what was said with the code, in constant time. A wrong code costs a try; anything else costs none."""
         given = _code_in(inbound)

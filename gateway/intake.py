@@ -76,6 +76,7 @@ class Intake:
         self._claim = claim
         self._faults = faults
         self._refused: OrderedDict[str, int] = OrderedDict()
+        self._unclaimed: OrderedDict[str, int] = OrderedDict()
         self._names: OrderedDict[str, str] = OrderedDict()
 
     async def __call__(self, inbound: Inbound) -> None:
@@ -172,15 +173,23 @@ class Intake:
         attempt = claim.attempt(inbound)
         match attempt:
             case Attempt.NONE:
-                return
+                self._log_unclaimed(inbound, refusal.principal, now)
             case Attempt.WRONG:
-                log.warning("a wrong code was sent by %s", refusal.principal)
+                log.warning("wrong code from %s, %d tries left", refusal.principal, claim.tries_left)
                 failed = audit.audit_statement(now, "claim_failed", principal=refusal.principal, subject=subject)
                 await self._database.write([failed])
             case Attempt.RIGHT:
                 await self._make_owner(inbound, refusal.principal, claim, now)
             case _:
                 assert_never(attempt)
+
+    def _log_unclaimed(self, inbound: Inbound, principal: str, now: int) -> None:
+        """Outside nobody hears anything; whoever mistyped the code finds here why. Never what was written."""
+        last = self._unclaimed.get(principal)
+        if inbound.kind not in LOUD or inbound.chat_kind != "private" or (last is not None and now - last < QUIET_MS):
+            return
+        _remember(self._unclaimed, principal, now)
+        log.info("%s wrote something that is not a code; nobody owns this gateway yet", principal)
 
     async def _make_owner(self, inbound: Inbound, principal: str, claim: Claim, now: int) -> None:
         """Durable first, then in force. The message itself is done, so that the code never reaches a model."""

@@ -54,6 +54,21 @@ async def test_code_behind_start(tmp_path: Path) -> None:
         assert s.access.policy.owners == {"telegram:42"}
 
 
+async def test_tries_are_in_the_log_and_codes_are_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever started the gateway reads why nothing happens: a wrong code, or something that is none."""
+    caplog.set_level("INFO", "gateway.intake")
+    async with stage(tmp_path) as s:
+        claiming(s)
+        await s.restart()
+        for _ in range(2):
+            await s.say("AAAA-AAAA", EVES, person(EVE, "Eve"))
+        await s.say("AAAA-AAAA-AAAAB", EVES, person(EVE, "Eve"))
+    assert [one.getMessage() for one in caplog.records if one.name == "gateway.intake"] == [
+        f"telegram:{EVE} wrote something that is not a code; nobody owns this gateway yet",
+        f"wrong code from telegram:{EVE}, {TRIES - 1} tries left",
+    ]
+
+
 async def test_nothing_else_is_answered(tmp_path: Path) -> None:
     """While there is no owner, nobody learns from outside that there is a code; only wrong codes are written down."""
     async with stage(tmp_path) as s:
