@@ -66,7 +66,10 @@ def try_(
         bool, typer.Option("--plain", help="Lines instead of a screen; the default without a terminal.")
     ] = False,
 ) -> None:
-    """Talk to the bot in this terminal: no account, no key, nothing leaves this machine."""
+    """Talk to the bot in this terminal, without any account.
+
+    It needs no key, and nothing leaves this machine.
+    """
     from gateway.trial import run_trial
 
     with _failures(as_json=False):
@@ -160,7 +163,10 @@ def export(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id, see `pilothouse sessions`.")],
     config: ConfigOption = DEFAULT_FILE,
 ) -> None:
-    """Print a session as JSON lines: its labels, its conversation, its events. Secrets are replaced."""
+    """Print a session as JSON lines.
+
+    Its labels, its conversation, its events. Secrets are replaced.
+    """
     from gateway import inspection
 
     with _failures(as_json=True):
@@ -173,7 +179,7 @@ def backup(
     config: ConfigOption = DEFAULT_FILE,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy the database to a file, consistently, also while the gateway runs."""
+    """Copy the database to a file, also while the gateway runs."""
     from gateway import inspection
 
     with _failures(as_json):

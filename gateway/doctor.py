@@ -88,10 +88,12 @@ async def examine_database(config: Config, known_versions: Mapping[str, int]) ->
                 for text in await reader.complaints()
             ]
     except CheckpointError as failure:
-        findings.append(
-            error("db.unreadable", f"{path} cannot be read: {failure}", "restore a backup, see docs/cli.md")
-        )
+        findings.append(error("db.unreadable", _ended(str(failure)), "restore a backup, see docs/cli.md"))
     return tuple(findings)
+
+
+def _ended(sentence: str) -> str:
+    return sentence if sentence.endswith(".") else f"{sentence}."
 
 
 def _schema(path: Path, versions: Mapping[str, int], known: Mapping[str, int]) -> Iterator[Finding]:

@@ -94,7 +94,9 @@ async def _account(platform: str, settings: Mapping[str, Any], clock: Clock) -> 
     except (LookupError, ValueError) as failure:
         return (error(f"{platform}.settings", f"{platform}: {failure}"),)
     except BadCredentials as failure:
-        return (error(f"{platform}.credentials", f"{platform} refuses the token: {failure}", "get a new one"),)
+        told, _, asked = str(failure).partition(": ask ")
+        remedy = f"ask {asked}" if asked else "get a new one"
+        return (error(f"{platform}.credentials", f"{platform} refuses the token: {told}", remedy),)
     except AdapterError as failure:
         return (error(f"{platform}.unreachable", f"{platform}: {failure}", "check the network and api_base"),)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -56,7 +57,7 @@ def sessions(file: Path, environ: Mapping[str, str], limit: int) -> list[dict[st
     """A line for each session, by id."""
 
     async def look(path: Path) -> list[dict[str, Any]]:
-        async with reading.reading(path) as reader:
+        async with _looking(path) as reader:
             return [
                 {
                     "session_id": one.session_id,
@@ -77,7 +78,7 @@ def approvals(file: Path, environ: Mapping[str, str]) -> list[dict[str, Any]]:
     """A line for each request that waits for a person, the oldest first."""
 
     async def look(path: Path) -> list[dict[str, Any]]:
-        async with reading.reading(path) as reader:
+        async with _looking(path) as reader:
             return [
                 {
                     "request_id": one.approval.request_id,
@@ -113,7 +114,7 @@ def export(file: Path, environ: Mapping[str, str], session_id: str) -> Iterator[
     """The session as JSON lines, secrets replaced: `session`, then `item` and `event` lines in their order."""
 
     async def look(path: Path) -> tuple[Checkpoint | None, list[Event]]:
-        async with reading.reading(path) as reader:
+        async with _looking(path) as reader:
             checkpoint = await reader.load(session_id)
             events: list[Event] = []
             while page := (await reader.event_page(session_id, events[-1].sequence or 0 if events else 0)).events:
@@ -134,6 +135,17 @@ def export(file: Path, environ: Mapping[str, str], session_id: str) -> Iterator[
 def backup(file: Path, environ: Mapping[str, str], target: Path) -> int:
     """Copy the database consistently to a new file; returns its size in bytes."""
     return asyncio.run(reading.backup(_database(load(file, environ)), target))
+
+
+@asynccontextmanager
+async def _looking(path: Path) -> AsyncGenerator[reading.StoreReader]:
+    """Look at a database of this program or an older one; SchemaTooNew: a newer one may mean something else by it."""
+    async with reading.reading(path) as reader:
+        known = known_versions()
+        for component, version in (await reader.versions()).items():
+            if version > known.get(component, version):
+                raise schema.too_new(path, component, version, known[component])
+        yield reader
 
 
 def _database(config: Config) -> Path:

@@ -26,8 +26,8 @@ class StateFolderBusy(Exception):
 
     def __init__(self, path: Path, owner: Owner | None) -> None:
         who = f"process {owner.pid} (running since {owner.since})" if owner else "another process"
-        stop = f"`kill {owner.pid}`" if owner else "it"
-        super().__init__(f"{path} is owned by {who}; stop {stop} first, or set another gateway.state_dir.")
+        stop = f"stop it with `kill {owner.pid}`" if owner else "stop it"
+        super().__init__(f"{path} is owned by {who}; {stop}, or set another gateway.state_dir.")
         self.owner = owner
 
 

@@ -68,8 +68,9 @@ def of_failure(error: AdapterError | ValueError) -> Diagnosis:
     """Why not even the first question was answered."""
     match error:
         case BadCredentials():
-            remedy = "ask @BotFather for the token (/token)"
-            return Diagnosis(id="telegram.credentials", level="error", message=str(error), remedy=remedy)
+            told, _, asked = str(error).partition(": ask ")
+            remedy = f"ask {asked}" if asked else "correct telegram.token or telegram.api_base"
+            return Diagnosis(id="telegram.credentials", level="error", message=told, remedy=remedy)
         case ValueError():
             return Diagnosis(id="telegram.settings", level="error", message=str(error))
         case _:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.ledger.database import Database
+from gateway.ledger.database import Database, Rows
 from runtime.errors import CheckpointError
 from runtime.store.writer import Statement
 
@@ -46,6 +46,6 @@ def give_up_claims() -> Statement:
     return Statement("DELETE FROM claimed_owners")
 
 
-async def claimed_owners(database: Database) -> frozenset[str]:
+async def claimed_owners(database: Rows) -> frozenset[str]:
     """Who became an owner by code: nobody, or one."""
     return frozenset(row[0] for row in await database.read("SELECT principal FROM claimed_owners"))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from runtime.errors import CheckpointError
 
-FailureKind: TypeAlias = Literal["constraint", "full", "busy", "io", "corrupt", "read_only", "closed", "other"]
+FailureKind: TypeAlias = Literal[
+    "constraint", "full", "busy", "io", "corrupt", "read_only", "unopened", "closed", "other"
+]
 
 
 class StoreFailure(CheckpointError):
@@ -25,6 +28,7 @@ _SENTENCES: dict[FailureKind, str] = {
     "io": "the disk of the database reported an error; nothing was written; check the disk and its mount",
     "corrupt": "the database file is damaged or is no database; nothing was written; restore it from a backup",
     "read_only": "the database file is read-only; nothing was written; check its permissions and its mount",
+    "unopened": "the database file cannot be opened; check that it is a file, its permissions and those of its folder",
     "closed": "the store is closed; nothing was written",
     "other": "the database failed; nothing was written",
 }
@@ -40,7 +44,7 @@ _KINDS: dict[int, FailureKind] = {
     sqlite3.SQLITE_CORRUPT: "corrupt",
     sqlite3.SQLITE_NOTADB: "corrupt",
     sqlite3.SQLITE_READONLY: "read_only",
-    sqlite3.SQLITE_CANTOPEN: "read_only",
+    sqlite3.SQLITE_CANTOPEN: "unopened",
 }
 
 
@@ -53,6 +57,16 @@ def kind_of(error: BaseException) -> FailureKind:
 def failure(kind: FailureKind) -> StoreFailure:
     """The error of a kind, with its sentence."""
     return StoreFailure(kind, _SENTENCES[kind])
+
+
+def naming(path: Path, error: Exception) -> Exception:
+    """The error translated, and with the file that it is about: for whoever opens or looks at one."""
+    translated = translate(error)
+    if not isinstance(translated, StoreFailure) or str(translated).startswith(f"{path}: "):
+        return translated
+    named = StoreFailure(translated.kind, f"{path}: {translated}")
+    named.__cause__ = translated.__cause__
+    return named
 
 
 def translate(error: Exception) -> Exception:

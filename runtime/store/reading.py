@@ -16,7 +16,7 @@ from runtime.protocol.approvals import PendingApproval
 from runtime.protocol.checkpoint import Checkpoint
 from runtime.store import codec, loading, queries
 from runtime.store.base import EventPage, SessionSummary
-from runtime.store.failures import translate
+from runtime.store.failures import naming
 from runtime.store.opening import open_reader
 from runtime.store.writer import Connection, Parameters, Row
 
@@ -52,7 +52,7 @@ class StoreReader:
         try:
             return await self._connection.run(lambda _: loading.rows(sql, *params))
         except Exception as error:
-            raise translate(error) from error
+            raise naming(self.path, error) from error
 
     async def versions(self) -> dict[str, int]:
         """Schema version of each component; empty for a file that no store has opened yet."""
@@ -95,7 +95,7 @@ class StoreReader:
         try:
             loaded = await self._connection.run(loading.snapshot(loading.read_session(session_id)))
         except Exception as error:
-            raise translate(error) from error
+            raise naming(self.path, error) from error
         return None if loaded is None else loaded.checkpoint
 
     async def event_page(self, session_id: str, after: int, limit: int = 500) -> EventPage:
@@ -104,7 +104,7 @@ class StoreReader:
             steps = loading.read_events(session_id, None, after, limit)
             return await self._connection.run(loading.snapshot(steps))
         except Exception as error:
-            raise translate(error) from error
+            raise naming(self.path, error) from error
 
     async def complaints(self) -> tuple[str, ...]:
         """What SQLite finds wrong with the file; nothing for a sound one."""
@@ -118,7 +118,7 @@ async def reading(path: Path) -> AsyncGenerator[StoreReader]:
     try:
         connection = await open_reader(path, busy_timeout_ms=BUSY_TIMEOUT_MS)
     except Exception as error:
-        raise translate(error) from error
+        raise naming(path, error) from error
     try:
         yield StoreReader(path, connection)
     finally:
@@ -152,11 +152,11 @@ async def _copy(source: Path, target: Path) -> None:
     try:
         connection = await Connection.open(source, busy_timeout_ms=BUSY_TIMEOUT_MS)
     except Exception as error:
-        raise translate(error) from error
+        raise naming(source, error) from error
     try:
         await connection.read("VACUUM INTO ?", (str(target),))
     except Exception as error:
-        raise translate(error) from error
+        raise naming(source, error) from error
     finally:
         await connection.close()
 

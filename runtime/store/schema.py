@@ -87,10 +87,15 @@ def _create_versions(path: Path, plans: Mapping[str, Sequence[Migration]]) -> St
     found = yield Statement("SELECT component, version FROM schema_versions", fetch=True)
     for component, version in found.rows:
         if component in plans and version > len(plans[component]):
-            raise SchemaTooNew(
-                f"the database {path} was written by a newer program: its {component} schema has version {version}, "
-                f"this program knows up to {len(plans[component])}; start the newer program, or restore a backup"
-            )
+            raise too_new(path, component, version, len(plans[component]))
+
+
+def too_new(path: Path, component: str, version: int, known: int) -> SchemaTooNew:
+    """The refusal of a file that is ahead of this program."""
+    return SchemaTooNew(
+        f"the database {path} was written by a newer program: its {component} schema has version {version}, "
+        f"this program knows up to {known}; start the newer program, or restore a backup"
+    )
 
 
 def _apply(migration: Migration) -> Steps[None]:

@@ -21,7 +21,7 @@ from runtime.protocol.context import Context, ContextDelta, JsonValue
 from runtime.protocol.events import Event, EventMsg
 from runtime.store import codec, files, loading, ownership, queries, retention, saving, schema
 from runtime.store.base import EventPage, ExecutionPage, Head, Lease, Saved, SessionSummary
-from runtime.store.failures import failure, kind_of, translate
+from runtime.store.failures import failure, kind_of, naming, translate
 from runtime.store.opening import open_reader, open_writer
 from runtime.store.ownership import LEASE_MS, Owner, Process
 from runtime.store.retention import JournalLimits
@@ -120,8 +120,8 @@ class SqliteStore:
         except BaseException as error:
             for connection in reversed(opened):
                 await connection.close()
-            if isinstance(error, Exception) and (translated := translate(error)) is not error:
-                raise translated from error
+            if isinstance(error, Exception) and (named := naming(where, error)) is not error:
+                raise named from error
             raise
         writer = Writer(opened[0], faults)
         identity = process or ownership.this_process()

@@ -191,7 +191,10 @@ def test_second_instance_is_told_who_owns(pilothouse: Pilothouse, folder: Path) 
     with claimed(folder / "state", Owner(pid=4711, since="2026-11-30T12:00:00Z")):
         done = pilothouse("run")
         assert done.returncode == ExitCode.BUSY
-        assert "is owned by process 4711 (running since 2026-11-30T12:00:00Z); stop `kill 4711` first" in done.stderr
+        assert (
+            "is owned by process 4711 (running since 2026-11-30T12:00:00Z); stop it with `kill 4711`, or set"
+            in done.stderr
+        )
         assert pilothouse("migrate").returncode == ExitCode.BUSY
 
 
@@ -211,11 +214,33 @@ def test_newer_database_has_its_code(pilothouse: Pilothouse, folder: Path) -> No
     with sqlite3.connect(database_in(folder / "state")) as connection:
         connection.execute("UPDATE schema_versions SET version = 99 WHERE component = 'runtime'")
     connection.close()
-    for command in ("run", "migrate"):
+    for command in ("run", "migrate", "sessions", "approvals"):
         done = pilothouse(command)
         assert done.returncode == ExitCode.DATABASE, done.stderr
         assert "was written by a newer program" in done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_damaged_database_is_named(pilothouse: Pilothouse, folder: Path) -> None:
+    """Whoever reads that a database is damaged, or cannot be opened, reads which file it is."""
+    path = database_in(folder / "state")
+    prepare(folder / "state")
+    path.touch(mode=0o600)
+    path.write_text("no database at all, whatever its name may say\n" * 40)
+    for command in ("run", "sessions"):
+        done = pilothouse(command)
+        assert (done.returncode, "Traceback" in done.stderr) == (ExitCode.DATABASE, False)
+        assert f"{path}: the database file is damaged or is no database" in done.stderr
+    path.unlink()
+    path.mkdir(mode=0o700)
+    done = pilothouse("sessions")
+    assert done.returncode == ExitCode.DATABASE
+    assert done.stderr.startswith(f"{path}: the database file cannot be opened; check that it is a file")
+
+
+def test_summaries_are_whole(pilothouse: Pilothouse) -> None:
+    """The list of commands fits into 80 columns; no summary is cut off."""
+    assert "..." not in pilothouse("--help", COLUMNS="80").stdout.partition("Commands:")[2]
 
 
 def test_sessions(pilothouse: Pilothouse, folder: Path) -> None:
