@@ -120,7 +120,7 @@ class Commands:
             for name, command in TABLE.items()
             if command.usage and command.right in item.rights
         ]
-        return self._says(item, "help", "\n".join([say("help.head"), *lines]))
+        return self._says(item, "help", "\n".join([say("help.head"), *lines, "", say("help.marks")]))
 
     async def whoami(self, item: Item, rest: str) -> Settled:
         """Who the person is to us, which rights that gives, and how the place is called in a binding."""

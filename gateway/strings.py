@@ -154,6 +154,7 @@ TEXTS: Final[dict[str, str]] = {
     "retry.running": "A turn is running already.",
     "continue.words": "Please go on.",
     # Commands
+    "help.marks": "On your messages: 👀 I have it, 👌 it has joined the turn that runs, ✍ it waits for its turn.",
     "help.head": "Write to me in your own words. Commands:",
     "help.help": "this list",
     "help.new": "begin a new conversation here",
