@@ -7,7 +7,7 @@ from gateway.ledger import places as place_rows
 from gateway.strings import say
 from runtime.errors import ConfigurationError
 from runtime.protocol import ops
-from runtime.protocol.approvals import ApprovalResult, Decision, InterruptResult, PendingApproval, Resolution
+from runtime.protocol.approvals import ApprovalResult, Decision, InterruptResult, Resolution
 from runtime.protocol.checkpoint import Checkpoint
 from runtime.protocol.context import UserMessage
 from runtime.store.writer import Statement
@@ -65,9 +65,14 @@ async def result_words(desk: Desk, result: ApprovalResult) -> str:
             return say("decided.unknown")
 
 
-def requesters(approval: PendingApproval) -> frozenset[str]:
-    """On whose behalf the gated calls would run."""
-    return frozenset(action.requester for action in approval.actions.values() if action.requester is not None)
+def requesters(checkpoint: Checkpoint | None) -> frozenset[str]:
+    """On whose behalf the gated calls would run: whoever they name, and everybody whose words entered the turn."""
+    if checkpoint is None:
+        return frozenset()
+    approval, active = checkpoint.pending_approval, checkpoint.active_execution
+    named = (action.requester for action in approval.actions.values()) if approval else ()
+    spoke = active.principals if active else ()
+    return frozenset(who for who in (*named, *spoke) if who is not None)
 
 
 def last_message(checkpoint: Checkpoint | None) -> UserMessage | None:

@@ -16,7 +16,7 @@ from gateway.access import Right
 from gateway.acts import interrupt, last_message, requesters, resolve, result_words, retire
 from gateway.gathering import is_command_text
 from gateway.handling import Desk, Item, Routed, Settled
-from gateway.ledger import deliveries
+from gateway.ledger import deliveries, surfaces
 from gateway.ledger.audit import Subject
 from gateway.ledger.inbound import StoredRoute
 from gateway.ledger.places import PlaceSession
@@ -67,7 +67,8 @@ Act: TypeAlias = "Callable[[Commands, Item, str, StoredRoute], Awaitable[Settled
 class Command:
     """`usage` is what /help shows; '' keeps the command out of it. `act` is None where `step` settles everything.
 
-    `slow`: it takes as long as a model does, so nothing in its place waits for it.
+    `slow`: it takes as long as a model does, so nothing in its place waits for it. `acting`: the right that `act` asks
+    for, where `step` may also only tell something.
     """
 
     right: Right
@@ -75,6 +76,7 @@ class Command:
     step: Step
     act: Act | None = None
     slow: bool = False
+    acting: Right | None = None
 
 
 class Commands:
@@ -104,6 +106,9 @@ class Commands:
         command = TABLE.get(parsed.name)
         if command is None or command.act is None:
             return await self._submit_text(item, route, parsed.text, None)
+        # It was routed with the rights of then; a restart or a reload may lie between.
+        if not {command.right, command.acting or command.right} <= item.rights:
+            return self._not_allowed(item, parsed.name)
         return await command.act(self, item, parsed.rest, route)
 
     async def _unknown(self, item: Item, parsed: Parsed) -> Routed | Settled:
@@ -274,9 +279,20 @@ class Commands:
             lines = [say("approve.which"), *(status.request_line(approval) for _, approval in waiting)]
             return self._says(item, "which_request", "\n".join(lines), error=True)
         session, approval = chosen[0]
-        if self._desk.places.binding(session.place).four_eyes and item.principal in requesters(approval):
-            return self._says(item, "four_eyes", say("press.four_eyes"), error=True)
+        if _parsed(item).name == "approve":
+            objection = await self._not_to_approve(item, session, approval)
+            if objection is not None:
+                return objection
         return Routed(session_id=session.session_id, detail={"request_id": approval.request_id})
+
+    async def _not_to_approve(self, item: Item, session: PlaceSession, approval: PendingApproval) -> Settled | None:
+        """Nobody approves what was never shown, nor, under four eyes, what was asked for in his own name."""
+        if not await surfaces.was_shown(self._desk.database, approval.request_id):
+            return self._says(item, "not_shown", say("approve.not_shown"), error=True)
+        asked = requesters(await self._desk.sessions.peek(session.session_id))
+        if self._desk.places.binding(session.place).four_eyes and item.principal in asked:
+            return self._says(item, "four_eyes", say("press.four_eyes"), error=True)
+        return None
 
     async def approve_request(self, item: Item, rest: str, route: StoredRoute) -> Settled:
         """Submit the approval."""
@@ -447,10 +463,20 @@ TABLE: Mapping[str, Command] = {
     "approve": Command(right=Right.APPROVE, usage="/approve id", step=Commands.decide, act=Commands.approve_request),
     "deny": Command(right=Right.APPROVE, usage="/deny id [reason]", step=Commands.decide, act=Commands.deny_request),
     "grants": Command(
-        right=Right.COMMAND, usage="/grants [revoke id]", step=Commands.grants, act=Commands.revoke_grant
+        right=Right.COMMAND,
+        usage="/grants [revoke id]",
+        step=Commands.grants,
+        act=Commands.revoke_grant,
+        acting=Right.APPROVE,
     ),
     "model": Command(right=Right.COMMAND, usage="/model [name]", step=Commands.model, act=Commands.set_model),
-    "workspace": Command(right=Right.COMMAND, usage="/workspace [id]", step=Commands.workspace, act=Commands.end_old),
+    "workspace": Command(
+        right=Right.COMMAND,
+        usage="/workspace [id]",
+        step=Commands.workspace,
+        act=Commands.end_old,
+        acting=Right.ADMIN,
+    ),
     "compact": Command(right=Right.COMMAND, usage="/compact", step=Commands.compact, act=Commands.summarise, slow=True),
     "usage": Command(right=Right.COMMAND, usage="/usage", step=Commands.usage),
     "whoami": Command(right=Right.COMMAND, usage="/whoami", step=Commands.whoami),

@@ -126,7 +126,7 @@ class Controls:
             step = await offline.route(self._desk, item, surface)
             if step is None:
                 return self._ended(item, surface, "nothing", say("control.stale"))
-            return Routed(session_id=step.session_id, detail=detail, statements=step.statements)
+            return Routed(session_id=step.session_id, detail={**detail, **step.detail}, statements=step.statements)
         if session_id is None:
             return self._ended(item, surface, "unknown", say("control.stale"))
         match letter:

@@ -114,6 +114,7 @@ TEXTS: Final[dict[str, str]] = {
     "control.answer_now": "Answer now",
     "offline.ask": "I was offline when you wrote this. Answer now?",
     "offline.answering": "Answering now.",
+    "offline.nobody": "Whoever wrote this may not talk to me any more.",
     "offline.refused": "It could not be taken. Please send it again.",
     # Controls
     "control.stale": "This control is no longer in use.",
@@ -200,6 +201,7 @@ TEXTS: Final[dict[str, str]] = {
     "workspace.unknown": "There is no workspace {name}.",
     "approve.none": "Nothing waits for approval here.",
     "approve.unknown": "No such request waits here.",
+    "approve.not_shown": "That request has not been shown yet. Wait for its card, or deny it.",
     "approve.which": "Several requests wait. Name one by its id:",
     "grants.head": "May run without asking:",
     "grants.none": "Nothing may run without asking here.",

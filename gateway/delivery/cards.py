@@ -5,6 +5,7 @@ Nothing of this is stored but the surface: after a crash the state is folded fro
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 
 from adapters.contract import MessageRef, Phase, Place, ThreadStatus, TurnCard
@@ -21,6 +22,8 @@ TYPING_EVERY_SECONDS = 4.5
 """Telegram shows "typing" for 5 s, Discord for 10 s."""
 STALL_SECONDS = 300.0
 MAX_EDIT_FAILURES = 3
+TICKS = ((6, 5.0), (14, 15.0), (sys.maxsize, 30.0))
+"""(up to which tick, its seconds): every 5 s for half a minute, every 15 s for two more, then every 30 s."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +64,10 @@ class LiveCard:
     failures: int = 0
     typing: bool = False
     status: str = ""
+    ticks: int = 0
+    ticking: bool = False
+    late: bool = False
+    """The time that it shows is no longer true."""
 
     @property
     def turn(self) -> TurnState:
@@ -80,7 +87,7 @@ class LiveCard:
 
     @property
     def digest(self) -> str:
-        """What the card should show, but for the time that goes by: that alone is no reason to edit."""
+        """What the card should show, but for the time that goes by: that alone seldom is a reason to edit."""
         return digest_of(self.view(self.turn.started_at_ms))
 
     @property
@@ -93,7 +100,12 @@ class LiveCard:
         """It is there and shows something else than it should."""
         if self.over or self.hopeless or self.message_id is None:
             return False
-        return self.digest != self.shown
+        return self.late or self.digest != self.shown
+
+    @property
+    def tick_seconds(self) -> float:
+        """How long the time that it shows may stand still: less at first, while somebody watches."""
+        return next(seconds for below, seconds in TICKS if self.ticks < below)
 
     @property
     def to_type(self) -> bool:

@@ -160,6 +160,7 @@ class Reader:
         self._begin(session, card)
         self._mark_recovered(card)
         self._outbox.look(card)
+        self._keep_time(card)
 
     async def _state_at(self, session_id: str, first: int, position: int) -> SessionState:
         """The state as it was when the journal was read up to `position`; what waits is asked of the session itself."""
@@ -396,6 +397,7 @@ class Reader:
                 self._begin(session, live)
                 self._mark_recovered(live)
             self._outbox.look(live)
+            self._keep_time(live)
         places = planned.places | {part.place for part in planned.parts}
         for place in places:
             new = [row for row in rows or () if row.place == place]
@@ -430,6 +432,24 @@ class Reader:
         self._outbox.look(card)
         again = self._resources.clock.now_ms() + round(TYPING_EVERY_SECONDS * 1000)
         self._alarms.set(again, lambda: self._type(card))
+
+    def _keep_time(self, card: LiveCard) -> None:
+        """Let the card's clock go on while its turn runs; one that waits for a person shows none."""
+        if card.ticking or card.turn.phase is Phase.WAITING:
+            return
+        card.ticking = True
+        due = self._resources.clock.now_ms() + round(card.tick_seconds * 1000)
+        self._alarms.set(due, lambda: self._tick(card))
+
+    def _tick(self, card: LiveCard) -> None:
+        card.ticking = False
+        if card.over or card.turn.phase is Phase.WAITING:
+            return
+        card.ticks += 1
+        if card.message_id is not None:
+            card.late = True
+            self._outbox.look(card)
+        self._keep_time(card)
 
     def _want(self, card: LiveCard) -> None:
         if not card.over:

@@ -423,7 +423,7 @@ class Sending:
         if adapter is None:
             account.failed(None)
             return
-        digest = card.digest
+        digest, card.late = card.digest, False
         account.budget.take(card.place, live_edit=True)
         try:
             await adapter.edit(ref, card.view(self._now))

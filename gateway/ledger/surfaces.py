@@ -317,6 +317,12 @@ async def of_request(database: Database, request_id: str) -> tuple[SurfaceRow, .
     return tuple(_row(row) for row in await database.read(sql, (request_id,)))
 
 
+async def was_shown(database: Database, request_id: str) -> bool:
+    """Whether a card of the request is known to be on the platform; it goes out behind everything that it shows."""
+    copies = await of_request(database, request_id)
+    return any(copy.kind == "approval" and copy.message_id is not None for copy in copies)
+
+
 async def of_waiting(database: Database, session_id: str, message_id: str) -> SurfaceRow | None:
     """The line about a message that waits, if there is one."""
     sql = f"SELECT {_COLUMNS} FROM surfaces WHERE request_id = ? AND session_id = ? AND kind = 'notice'"  # noqa: S608

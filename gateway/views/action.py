@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gateway.secrets import redact
+from gateway.secrets import redact_registered
 from gateway.views.show import foreign_hosts, hidden_count, show, unshow
 from runtime.protocol.approvals import Action, PendingApproval
 from runtime.protocol.context import JsonValue
@@ -83,9 +83,9 @@ def action_text(actions: Sequence[Action]) -> str:
 
 
 def _line(entry: Entry) -> str:
-    name = "" if entry.name is None else f" {_name(redact(entry.name))}"
+    name = "" if entry.name is None else f" {_name(redact_registered(entry.name))}"
     sign = " =" if entry.json else ":"
-    shown = show(redact(entry.text))
+    shown = show(redact_registered(entry.text))
     if shown.endswith(_LINE_END):  # its sign says it; an empty line below would only look as if something were missing
         shown = shown[:-1]
     return f"{entry.kind}{name}{sign} {shown.replace(chr(10), _INDENT)}"

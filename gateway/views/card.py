@@ -45,7 +45,7 @@ def turn_card(
     controls = () if token is None or turn.stopping else (stop_control(token),)
     return TurnCard(
         phase=turn.phase,
-        headline=f"{say(_WORDS[turn.phase])} · {duration(now_ms - turn.started_at_ms)}",
+        headline=_headline(turn, now_ms),
         rows=(*(line.row for line in turn.lines), *_notes(turn, now_ms)),
         earlier_rows=turn.earlier,
         queue=len(state.waiting),
@@ -53,6 +53,12 @@ def turn_card(
         footer=" · ".join(counters(turn.tool_calls, turn.usage, with_cost=False)),
         controls=controls,
     )
+
+
+def _headline(turn: TurnState, now_ms: int) -> str:
+    """What it does and for how long; while it waits for a person nothing is edited, so no time is shown."""
+    word = say(_WORDS[turn.phase])
+    return word if turn.phase is Phase.WAITING else f"{word} · {duration(now_ms - turn.started_at_ms)}"
 
 
 def stop_control(token: str) -> Control:

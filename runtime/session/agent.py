@@ -189,6 +189,7 @@ class Agent:
         self._model: _ModelCall | None = None
         self._tools: dict[str, _ToolRun] = {}
         self._tickets: dict[str, Ticket] = {}
+        self._left: dict[str, str] = {}
         self._authorised = False
         self._attempt = 0
         self._not_before_ms: int | None = None
@@ -1403,6 +1404,8 @@ class Agent:
                 left -= 1
                 continue
             verdict = await self._verdict(tool.call)
+            if isinstance(verdict, Run) and verdict.grant is not None and await self._withdrawn(verdict, draft):
+                verdict = Ask(action=verdict.action)
             match verdict:
                 case Run():
                     self._tickets[call_id] = Ticket(
@@ -1488,19 +1491,23 @@ class Agent:
             self._end_batch()
         return not launch
 
+    async def _withdrawn(self, verdict: Run, draft: Draft) -> bool:
+        """Whether whoever allowed this for the session may not allow it any more; what cannot be told is withdrawn."""
+        if self._config.recheck is None or verdict.grant is None:
+            return False
+        try:
+            by = verdict.grant.granted_by
+            return await self._config.recheck(verdict.action, draft.active.principals, by) is not None
+        except Exception:
+            log.exception("a grant could not be checked again")
+            return True
+
     async def _no_longer_valid(self, draft: Draft, ticket: Ticket) -> str | None:
         """Why an approved call may not start after all; whatever cannot be checked does not run."""
         approval = draft.checkpoint.pending_approval
-        done = {tool.call.call_id for tool in draft.checkpoint.pending_tools if tool.state == "done"}
-        ours = frozenset(  # what an earlier call of the same approval has changed was approved with it
-            path
-            for call_id, action in (approval.actions.items() if approval else ())
-            if call_id in done
-            for path in action.files
-        )
         try:
             context = self._tool_context_of(ticket)
-            changed = await self._gate.changed_since(ticket, context, ours)
+            changed = await self._gate.changed_since(ticket, context, self._left)
             if changed is None and self._config.recheck is not None:
                 by = approval.decided_by if approval else None
                 changed = await self._config.recheck(ticket.action, draft.active.principals, by)
@@ -1519,7 +1526,18 @@ class Agent:
         self._config.faults.reach("tool.run.before")
         result = await self._gate.invoke(ticket, context)
         self._config.faults.reach("tool.run.after")
+        if ticket.gated and result.outcome == "completed" and ticket.action.files:
+            await self._remember_files(ticket, context)
         return result
+
+    async def _remember_files(self, ticket: Ticket, context: ToolContext) -> None:
+        """How an approved call left its files: the calls approved with it may find them so. A restart forgets it, and
+        then refuses."""
+        try:
+            left = await self._gate.action(ticket.action.tool, ticket.action.arguments, context)
+        except ToolError:
+            return
+        self._left.update(left.files)
 
     async def _take_tool_results(self, draft: Draft, labels: list[str]) -> None:
         for call_id, run in list(self._tools.items()):
@@ -1540,6 +1558,7 @@ class Agent:
             self._end_batch()
 
     def _end_batch(self) -> None:
+        self._left.clear()
         self._authorised = False
         self._tickets.clear()
 

@@ -39,9 +39,10 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """It may run, as this action."""
+    """It may run, as this action; by `grant`, if a person allowed it for the session."""
 
     action: Action
+    grant: Grant | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,10 +133,11 @@ class Gate:
         if rule == "allow":
             return Run(action=action)
         digest = action.grant_digest()
-        granted = any(
-            grant.digest == digest and grant.revoked_at_ms is None and grant.expires_at_ms > now_ms for grant in grants
-        )
-        return Run(action=action) if granted and not tool.high_risk else Ask(action=action)
+        live = (grant for grant in grants if grant.revoked_at_ms is None and grant.expires_at_ms > now_ms)
+        grant = next((grant for grant in live if grant.digest == digest), None)
+        if grant is None or tool.high_risk:
+            return Ask(action=action)
+        return Run(action=action, grant=grant)
 
     def _rule(self, tool: Tool) -> Rule:
         rule = self._policy.rule(tool.name)
@@ -157,8 +159,11 @@ class Gate:
             raise ToolError(f"there is no tool {call.name!r} any more")
         return await self.action(call.name, tool.validate(replace(call, arguments=dict(arguments))), context)
 
-    async def changed_since(self, ticket: Ticket, context: ToolContext, own_files: frozenset[str]) -> str | None:
-        """What is different from what was approved, in a word, or None. Files in `own_files` may have changed."""
+    async def changed_since(self, ticket: Ticket, context: ToolContext, left: Mapping[str, str]) -> str | None:
+        """What is different from what was approved, in a word, or None.
+
+        `left` is how earlier calls of the same approval left their files: such a file may be as approved, or like that.
+        """
         if ticket.action.digest() != ticket.digest:
             return "digest_mismatch"
         if ticket.action.tool not in self._tools:
@@ -169,10 +174,11 @@ class Gate:
         now = replace(now, turn_id=ticket.action.turn_id, requester=ticket.action.requester)
         if now.schema_hash != ticket.action.schema_hash:
             return "tool has changed"
-        ignoring = {path: digest for path, digest in now.files.items() if path not in own_files}
-        approved = {path: digest for path, digest in ticket.action.files.items() if path not in own_files}
-        if ignoring != approved:
+        if now.files.keys() != ticket.action.files.keys():
             return "a file has changed"
+        for path, digest in now.files.items():
+            if digest not in (ticket.action.files[path], left.get(path)):
+                return "a file has changed"
         now = replace(now, files=ticket.action.files)
         return None if now.digest() == ticket.digest else "its circumstances have changed"
 

@@ -91,7 +91,7 @@ async def test_an_action_changed_in_memory_does_not_run(name: str) -> None:
     shown = tool.action({"command": "make test"}, context)
     changed = replace(shown, **{name: MUTATIONS[name]})
     ticket = Ticket(call_id="c", action=changed, digest=shown.digest(), idempotency_key="k", gated=True)
-    assert await gate.changed_since(ticket, context, frozenset()) == "digest_mismatch"
+    assert await gate.changed_since(ticket, context, {}) == "digest_mismatch"
     result = await gate.invoke(ticket, context)
     assert (result.output, tool.ran) == ("approval no longer valid: digest_mismatch", [])
 

@@ -61,7 +61,7 @@ async def approved(gate: Gate, context: ToolContext, command: str, folder: str =
 
 async def changed(gate: Gate, context: ToolContext, ticket: Ticket) -> str | None:
     """Why the approval does not hold any more."""
-    return await gate.changed_since(ticket, context, frozenset())
+    return await gate.changed_since(ticket, context, {})
 
 
 def rewrite(root: Path) -> None:

@@ -170,3 +170,9 @@ async def test_an_action_that_is_too_long_closes_its_request(on: Bench) -> None:
     [(_, request, reason)] = on.undeliverable
     assert request == "r1"
     assert "script file" in reason
+
+
+def test_what_only_looks_like_a_token_is_shown() -> None:
+    """Code cannot hide on the card by taking the shape of a bot's token; only registered secrets are masked."""
+    disguised = "bot1:" + "exec(open('hidden.py').read())#####"
+    assert disguised in action_text([action(arguments={"command": disguised})])

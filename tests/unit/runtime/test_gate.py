@@ -159,18 +159,19 @@ async def test_what_changed_since_the_approval_is_found() -> None:
     tool = Reads()
     given = gate(tool)
     approved = ticket(await given.action("work", {}, CONTEXT))
-    assert await given.changed_since(approved, CONTEXT, frozenset()) is None
+    assert await given.changed_since(approved, CONTEXT, {}) is None
     tool.digest = "2"
-    assert await given.changed_since(approved, CONTEXT, frozenset()) == "a file has changed"
-    assert await given.changed_since(approved, CONTEXT, frozenset({"run.sh"})) is None
+    assert await given.changed_since(approved, CONTEXT, {}) == "a file has changed"
+    assert await given.changed_since(approved, CONTEXT, {"run.sh": "2"}) is None
+    assert await given.changed_since(approved, CONTEXT, {"run.sh": "3"}) == "a file has changed"
     tool.digest, tool.description = "1", "does something else now"
-    assert await given.changed_since(approved, CONTEXT, frozenset()) == "tool has changed"
-    assert await gate().changed_since(approved, CONTEXT, frozenset()) == "tool is gone"
+    assert await given.changed_since(approved, CONTEXT, {}) == "tool has changed"
+    assert await gate().changed_since(approved, CONTEXT, {}) == "tool is gone"
     forged = replace(approved, action=replace(approved.action, cwd="/elsewhere"))
-    assert await given.changed_since(forged, CONTEXT, frozenset()) == "digest_mismatch"
+    assert await given.changed_since(forged, CONTEXT, {}) == "digest_mismatch"
     tool.description = Work.description
     tool.timeout_seconds = 99.0
-    assert await given.changed_since(approved, CONTEXT, frozenset()) == "its circumstances have changed"
+    assert await given.changed_since(approved, CONTEXT, {}) == "its circumstances have changed"
 
 
 class Fails(Work):

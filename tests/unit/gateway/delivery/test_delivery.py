@@ -67,6 +67,25 @@ async def test_the_card_comes_after_a_second_and_a_half_and_collapses(on: Bench)
     assert (last.headline, last.rows, last.controls) == ("Done · 0:01 · 10 tokens", (), ())
 
 
+async def test_the_clock_of_a_card_goes_on_while_its_turn_runs(on: Bench) -> None:
+    """Nothing happens for long: the time is brought up to date all the same; not while a person has to decide."""
+    await on.happen(started(), events.ToolCallBegin(turn_id="t1", call_id="c", name="shell"))
+    await on.until(lambda: on.adapter.messages)
+    await on.rest()
+    for ticks in (1, 2, 3):
+        on.clock.advance(5)
+        await on.until(lambda edits=ticks: len(on.adapter.edits()) == edits)
+        await on.rest()
+    assert [view.headline for view in on.adapter.edits()] == [f"Working · 0:{n:02}" for n in (5, 10, 15)]
+    await on.happen(requested(), pending=pending())
+    await on.rest()
+    edits = len(on.adapter.edits())
+    on.clock.advance(290)
+    await on.rest()
+    assert len(on.adapter.edits()) == edits
+    assert on.adapter.messages["1"].headline == "Waiting for approval"  # type: ignore[union-attr]
+
+
 async def test_only_the_first_card_of_a_session_has_the_labels(on: Bench) -> None:
     """Labels are said once."""
     for number, turn in enumerate(("t1", "t2"), 1):

@@ -121,9 +121,9 @@ def test_failed_skipped_and_unknown_calls() -> None:
 
 
 def test_approval_needed() -> None:
-    """The card says what it waits for; the request is a message of its own."""
+    """The card says what it waits for, without a clock that would stand still; the request is a message of its own."""
     assert card(after(STARTED, REQUESTED)) == TurnCard(
-        phase=Phase.WAITING, headline="Waiting for approval · 0:42", controls=(STOP,)
+        phase=Phase.WAITING, headline="Waiting for approval", controls=(STOP,)
     )
 
 
