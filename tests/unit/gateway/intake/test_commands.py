@@ -69,6 +69,7 @@ async def test_help_shows_what_one_may_use(tmp_path: Path) -> None:
         assert "/approve id" in owner
         assert "/status" in user
         assert "/approve" not in user
+        assert all(f"{mark} " in user.splitlines()[-1] for mark in "👀👌✍")
 
 
 async def test_unknown_command_is_text(tmp_path: Path) -> None:
