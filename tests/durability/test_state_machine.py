@@ -50,17 +50,28 @@ class Puppet:
 
 
 class Mortal:
-    """A store that a crash cuts off: what is tried after it never reaches the disk."""
+    """A store that a crash cuts off: what is on disk is the durable part, and what is tried after the crash is lost."""
 
     def __init__(self, store: SqliteStore) -> None:
         self.store = store
         self.dead = False
+        self._saves_to_live = -1
+        self._keeps_the_last = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
+    def doom(self, saves_to_live: int, *, keeps_the_last: bool) -> None:
+        """Crash at the save after so many: before its commit, or after it with nobody told."""
+        self._saves_to_live, self._keeps_the_last = saves_to_live, keeps_the_last
+
     async def save(self, *args: Any, **fields: Any) -> Any:
-        """Save, unless the process is dead."""
+        """Save, unless the process is dead or dies of it."""
+        dies = self._saves_to_live == 0
+        self._saves_to_live -= 1
+        if dies and not self.dead and self._keeps_the_last:
+            await self.store.save(*args, **fields)
+        self.dead = self.dead or dies
         if self.dead:
             raise errors.CheckpointError("the process is dead")
         return await self.store.save(*args, **fields)
@@ -282,6 +293,13 @@ class Session(RuleBasedStateMachine):
         try:
             self.run(self.end())
         finally:
+            self.let_go()
+
+    def let_go(self) -> None:
+        """Leave nothing open, whatever was found."""
+        try:
+            self.run(self.store.aclose())
+        finally:
             self.runner.close()
             shutil.rmtree(self.folder)
 
@@ -304,7 +322,6 @@ class Session(RuleBasedStateMachine):
         assert self.agent.failure is None, self.agent.failure
         await self.agent.aclose()
         assert await problems(self) == []  # type: ignore[arg-type]
-        await self.store.aclose()
 
 
 Session.TestCase.settings = settings(
