@@ -151,6 +151,9 @@ class Controls:
         letter = Letter(str(route.detail["letter"]))
         if surface is None:
             return self._ended(item, surface, "unknown", say("control.stale"))
+        # It was routed with the rights of then; a restart or a reload may lie between.
+        if _right_for(letter, surface) not in item.rights:
+            return await self._not_yours(item, surface, letter)
         try:
             if offline.is_question(surface):
                 return await self._answer_late(item, route, surface)
@@ -221,7 +224,8 @@ class Controls:
         if not self._desk.places.binding(surface.place).four_eyes:
             return None
         pending = await self._waiting(surface)
-        if pending is None or item.principal not in requesters(pending):
+        checkpoint = await self._desk.sessions.peek(surface.session_id or "")
+        if pending is None or item.principal not in requesters(checkpoint):
             return None
         return self._ended(item, surface, "four_eyes", say("press.four_eyes"), alert=True)
 
@@ -280,13 +284,12 @@ class Controls:
         return self._ended(item, surface, settled.outcome, say("retry.done"), late="", statements=[closed])
 
     async def _answer_late(self, item: Item, route: StoredRoute, surface: SurfaceRow) -> Settled:
-        submitted = await offline.answer(self._desk, item, route, surface)
-        if submitted is None:
+        answered = await offline.answer(self._desk, item, route, surface)
+        if not answered.statements:
             return self._ended(item, surface, "refused", say("offline.refused"))
-        closed = surfaces.close(surface.id, Notice(text=say("offline.answering")), self._desk.clock.now_ms())
-        return self._ended(
-            item, surface, "answered", say("offline.answering"), late="", statements=[*submitted, closed]
-        )
+        outcome, key = ("answered", "offline.answering") if answered.taken else ("nobody", "offline.nobody")
+        closed = surfaces.close(surface.id, Notice(text=say(key)), self._desk.clock.now_ms())
+        return self._ended(item, surface, outcome, say(key), late="", statements=[*answered.statements, closed])
 
     async def _queued(self, item: Item, route: StoredRoute, surface: SurfaceRow, letter: Letter) -> Settled:
         assert surface.session_id is not None

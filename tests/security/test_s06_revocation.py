@@ -14,7 +14,7 @@ from gateway.agents import Agents
 from gateway.ledger.surfaces import Letter
 from runtime.protocol import ops
 from runtime.protocol.approvals import Action
-from tests.support.intake import ANN_PRIVATE, BOB, GROUP, OWNER, STOPPED, Stage, person, stage
+from tests.support.intake import ANN_PRIVATE, BOB, GROUP, OWNER, STOPPED, CrashAt, Stage, person, stage
 
 BOBS = replace(ANN_PRIVATE, chat=BOB)
 FULL = Policy(owners=frozenset({OWNER}), approvers=frozenset({f"telegram:{BOB}"}))
@@ -98,6 +98,26 @@ async def test_old_button_of_somebody_who_may_approve_no_more(tmp_path: Path) ->
         assert answer == Text(text="Only Ann can decide this.", alert=True)
         assert s.sessions.executed == []
         assert await s.press(card, Letter.APPROVE, GROUP) == Text(text="Approved.")
+
+
+@pytest.mark.parametrize("letter", [Letter.APPROVE, Letter.SESSION, None])
+async def test_routed_decision_of_somebody_who_may_approve_no_more(letter: Letter | None, tmp_path: Path) -> None:
+    """A press or typed approval that was routed before a restart decides nothing if its right went meanwhile."""
+    async with stage(tmp_path, FULL) as s:
+        card, bob = await waiting_card(s), person(BOB, "Bob")
+        await s.stop()
+        s.faults = CrashAt("intake.route.after")
+        s.build()
+        await s.start()
+        typed = s.message("/approve aaaa", GROUP, bob)
+        await s.intake(typed if letter is None else s.press_on(card, letter, GROUP, "card", bob))
+        await s.crashed()
+        s.faults = CrashAt()
+        s.access.replace(DEMOTED)
+        await s.restart()
+        await s.settled()
+        assert not any(isinstance(op, ops.ResolveApproval) for _, op, _ in s.sessions.submitted)
+        assert (await s.outcomes())[-1] == ("missing_right" if letter is None else "not_allowed")
 
 
 async def test_new_right_counts_at_once(tmp_path: Path) -> None:

@@ -56,7 +56,8 @@ async def test_unclear_words_decide_nothing(text: str, tmp_path: Path) -> None:
 async def test_named_request_is_decided(tmp_path: Path) -> None:
     """The beginning of an id names exactly its request."""
     async with stage(tmp_path) as s:
-        await two_waiting(s)
+        _, two = await two_waiting(s)
+        await s.card(GROUP, session_id=two, request_id=B)
         await s.say("/approve bbbb11", GROUP)
         assert s.sessions.executed == [(B, Resolution.APPROVED)]
 
@@ -86,6 +87,7 @@ async def test_request_that_comes_between_is_not_decided(tmp_path: Path) -> None
         await s.say("go")
         session = await s.session_of()
         s.sessions.ask(session, A)
+        await s.card(session_id=session, request_id=A)
         await s.stop()
         s.faults = CrashAt("intake.route.after")
         s.build()
@@ -101,3 +103,19 @@ async def test_request_that_comes_between_is_not_decided(tmp_path: Path) -> None
         await s.settled()
         assert s.sessions.executed == []
         assert s.sessions.session(session).approval.request_id == B
+
+
+@pytest.mark.parametrize("text", ["/approve", "/approve aaaa11"])
+async def test_request_that_nobody_was_shown_is_not_approved(text: str, tmp_path: Path) -> None:
+    """While the card is not known to be on the platform, words cannot approve what it says; they may deny it."""
+    async with stage(tmp_path) as s:
+        await s.say("go")
+        session = await s.session_of()
+        s.sessions.ask(session, A)
+        await s.say(text)
+        await s.card(message_id=None, session_id=session, request_id=A)
+        await s.say(text)
+        assert s.sessions.executed == []
+        assert await s.told() == ["That request has not been shown yet. Wait for its card, or deny it."] * 2
+        await s.say(text.replace("approve", "deny"))
+        assert s.sessions.executed == [(A, Resolution.DENIED)]

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from adapters.contract import Capabilities, Inbound, MessageRef, Notice, Place, SenderKind, Text
 from adapters.errors import NotConnected, RateLimited
+from gateway.access import Policy
 from gateway.catching_up import CatchUp
 from gateway.ledger import surfaces
 from gateway.ledger.surfaces import Letter, NewSurface
 from runtime.protocol.session import Quoted
-from tests.support.intake import ANN_PRIVATE, BOB, EVE, GROUP, Stage, person, stage, words
+from tests.support.intake import ANN_PRIVATE, BOB, EVE, GROUP, OWNER, Stage, person, stage, words
 
 TOPIC = replace(GROUP, thread="7")
 HISTORY = Capabilities(history_backfill=True, reactions=True)
@@ -62,6 +63,50 @@ async def test_old_words_are_asked_about_once(tmp_path: Path) -> None:
 def submitted(s: Stage) -> list[tuple[str, str]]:
     """Words and the ids under which they were submitted."""
     return [(op.text, submission) for _, op, submission in s.sessions.submitted if hasattr(op, "text")]
+
+
+async def test_old_words_are_authorised_and_placed_once_more(tmp_path: Path) -> None:
+    """Whoever may not talk any more is not answered; everybody else's words go to the session of their own place."""
+    bob, eve = f"telegram:{BOB}", f"telegram:{EVE}"
+    policy = Policy(owners=frozenset({OWNER}), users=frozenset({bob, eve}))
+    async with stage(tmp_path, policy, fields={"scope": "per_person"}) as s:
+        await s.say("before", GROUP)
+        await s.stop()
+        sent = s.clock.now_ms() + 1000
+        s.clock.advance(2 * 3600)
+        await s.restart()
+        for text, who in (("bob's", BOB), ("eve's", EVE), ("eve's too", EVE)):
+            await s.intake(s.message(text, GROUP, person(who), sent_at_ms=sent))
+        await s.settled()
+        card = await question(s)
+        s.access.replace(Policy(owners=frozenset({OWNER}), users=frozenset({eve})))
+        assert await s.press(card, Letter.CONTINUE, GROUP) == Text(text="Answering now.", alert=True)
+        assert s.sessions.texts() == ["before", "eve's", "eve's too"]
+        bound = await s.bound()
+        assert sorted(who for _, _, who in bound) == ["42", EVE]
+        assert [to for to, op, _ in s.sessions.submitted if hasattr(op, "text")][1:] == [bound["-100", "", EVE]] * 2
+        assert (await s.outcomes())[1:4] == ["refused", "answered_late", "answered_late"]
+
+
+async def test_nobody_is_left_to_be_answered(tmp_path: Path) -> None:
+    """If nobody who wrote may talk any more, no session begins, nothing is submitted, and the question is over."""
+    bob = f"telegram:{BOB}"
+    policy = Policy(owners=frozenset({OWNER}), users=frozenset({bob}))
+    async with stage(tmp_path, policy, fields={"scope": "per_person"}) as s:
+        await s.say("before", GROUP)
+        await s.stop()
+        sent = s.clock.now_ms() + 1000
+        s.clock.advance(2 * 3600)
+        await s.restart()
+        await s.intake(s.message("bob's", GROUP, person(BOB), sent_at_ms=sent))
+        await s.settled()
+        card = await question(s)
+        s.access.replace(Policy(owners=frozenset({OWNER})))
+        words = "Whoever wrote this may not talk to me any more."
+        assert await s.press(card, Letter.CONTINUE, GROUP) == Text(text=words, alert=True)
+        assert s.sessions.texts() == ["before"]
+        assert (await s.outcomes())[1] == "refused"
+        assert len(await s.bound()) == 1
 
 
 async def test_short_absence_asks_nothing(tmp_path: Path) -> None:

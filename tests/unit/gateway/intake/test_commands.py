@@ -231,6 +231,7 @@ async def test_approve_and_deny_by_short_id(tmp_path: Path) -> None:
         await s.say("one")
         session = await s.session_of()
         s.sessions.ask(session, FIRST)
+        await s.card(session_id=session, request_id=FIRST)
         await s.say("/approve AAAA11")
         s.sessions.ask(session, SECOND)
         await s.say("/deny aaaa33 too risky")

@@ -214,6 +214,21 @@ async def test_four_eyes(tmp_path: Path) -> None:
         assert await s.press(card, Letter.APPROVE, sender=person(BOB, "Bob")) == Text(text="Approved.")
 
 
+async def test_four_eyes_count_everybody_who_spoke_in_the_turn(tmp_path: Path) -> None:
+    """Whoever steered somebody else's turn asked for what it does: he may not approve that, and may deny it."""
+    async with stage(tmp_path, fields={"four_eyes": True}) as s:
+        card = await asked(s, requester=f"telegram:{BOB}")
+        session = s.sessions.session(await s.session_of())
+        assert session.turn is not None
+        session.turn = replace(session.turn, principals=(f"telegram:{BOB}", OWNER))
+        answer = await s.press(card, Letter.APPROVE)
+        assert answer == Text(text="Somebody else has to decide this: it was asked for in your name.", alert=True)
+        await s.say("/approve aaaa")
+        assert resolved(s) == []
+        await s.say("/deny aaaa")
+        assert [type(op.decision) for op in resolved(s) if isinstance(op, ops.ResolveApproval)] == [Deny]
+
+
 async def test_slow_outcome_is_acknowledged_without_content(tmp_path: Path) -> None:
     """After 2 s the platform is answered without content, exactly once; the truth follows privately."""
     async with stage(tmp_path, Policy(owners=frozenset({OWNER, f"telegram:{BOB}"}))) as s:
