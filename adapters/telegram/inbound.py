@@ -118,6 +118,8 @@ def _message(update: _Update) -> Inbound:
         return replace(_other(update), what=", ".join(sorted(set(message) - _ENVELOPE)) or update.kind)
     forwarded = "forward_origin" in message or "forward_date" in message
     words = Words() if forwarded else _words(message, update.me)
+    if words.for_another:  # for nobody here, even where everything else is said to us
+        return replace(_other(update), what="a command for another bot")
     replied = _replied(message)
     found = update.inbound(
         InboundKind.COMMAND if words.command else InboundKind.MESSAGE,
@@ -191,8 +193,6 @@ def _replied(message: Payload) -> Payload:
 def _is_addressed(message: Payload, words: Words, replied: Payload, me: Me) -> bool:
     if _chat_kind(an_object(message.get("chat"))) == "private":
         return True
-    if words.for_another:
-        return False
     return words.mentions_us or words.command is not None or _is_ours(replied, me)
 
 
@@ -240,7 +240,8 @@ def _press(update: _Update) -> Inbound:
     if not pressed.place.chat:
         return pressed
     buttons = (button for row in _rows(seen) for button in row if button.get("callback_data") == pressed.token)
-    return chosen(pressed, next((a_text(button.get("text")) for button in buttons), ""))
+    label = next((a_text(button.get("text")) for button in buttons), "")
+    return chosen(pressed, seen, label, update.me) if label else pressed
 
 
 def _rows(message: Payload) -> list[list[Payload]]:

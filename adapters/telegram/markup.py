@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count, zip_longest
+from urllib.parse import unquote
 
 from markdown_it.tree import SyntaxTreeNode
 
@@ -28,6 +29,8 @@ PART_WEIGHT = 7000
 LONGEST_ADDRESS = 2000
 
 _WEB = re.compile(r"https?://[^\s/]", re.IGNORECASE)
+# The address of a question of ours, however it is written: in a text of an agent it must not become a link.
+_FORM = re.compile(r"[^?#]*\b(?:t\.me|telegram\.(?:me|dog))\b.*\bform=", re.DOTALL)
 _TASK = re.compile(r"\[([ xX])\]\s+")
 _LANGUAGE = re.compile(r"[\w+#.-]{1,32}")
 _WIDEST_PADDING = 40
@@ -162,6 +165,7 @@ class _Renderer:
         """A link to the web as such; any other target is shown behind the text, since a tap on it could do anything."""
         text = "".join(run.text for run in plain)
         possible = not any(style.type in CODE | TARGETED for style in around)
+        possible = possible and not _is_form_link(address)
         if possible and _WEB.match(address) and len(address) <= LONGEST_ADDRESS:
             inside = (*around, self._style("text_link", url=address))
             shown = self._inlines(node.children, inside) if node.type == "link" else _some(Run(text, inside))
@@ -169,6 +173,10 @@ class _Renderer:
         shown = self._inlines(node.children, around) if node.type == "link" else list(plain)
         told = not address or address in (text, f"mailto:{text}")
         return shown if told else [*shown, Run(f" ({address})" if text else address, around)]
+
+
+def _is_form_link(address: str) -> bool:
+    return _FORM.match(unicodedata.normalize("NFKC", unquote(address)).casefold()) is not None
 
 
 def _some(run: Run) -> list[Run]:

@@ -12,6 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.contract import Form, InboundKind, Place, Text
+from adapters.telegram.inbound import read
+from adapters.telegram.words import Me
 from gateway.access import Policy
 from gateway.ledger import surfaces
 from gateway.ledger.surfaces import Letter, NewSurface, mint, parse, payload
@@ -156,6 +158,8 @@ async def test_form_is_bound_to_its_chat(tmp_path: Path) -> None:
         card = await asked(s)
         elsewhere = replace(TOPIC, chat="-200")
         assert await s.press(card, Letter.DENY, elsewhere, None, kind=InboundKind.FORM, text="no") == STALE
+        topic = replace(TOPIC, thread="8")
+        assert await s.press(card, Letter.DENY, topic, None, kind=InboundKind.FORM, text="no") == STALE
         other = replace(TOPIC, account="other", chat="")
         assert await s.press(card, Letter.DENY, other, None, kind=InboundKind.FORM, text="no") == STALE
         assert s.sessions.executed == []
@@ -174,3 +178,18 @@ async def test_expired_control_is_over(tmp_path: Path) -> None:
         s.clock.advance(1)
         assert await s.press(card, Letter.STOP, TOPIC) == Text(text="Nothing is running.", alert=True)
         assert s.sessions.session(session).turn is not None
+
+
+@pytest.mark.parametrize("letter", "ysndx")
+@pytest.mark.parametrize("answer", ["-", "=", "=words"])
+@pytest.mark.parametrize("shown", [True, False])
+def test_forged_ready_answer_is_no_form(letter: str, answer: str, shown: bool) -> None:
+    """Data like that of a ready answer, pressed on anything but that very question, stays a press of garbage."""
+    data = f"form:apv:{'A' * 22}:{letter}{answer}"
+    keyboard = {"inline_keyboard": [[{"text": "Deny", "callback_data": data}]]} if shown else {}
+    chat = {"id": int(TOPIC.chat), "type": "supergroup"}
+    message = {"message_id": 5, "date": 1, "chat": chat, "text": "Shall I?", "reply_markup": keyboard}
+    query = {"id": "7", "from": {"id": 42, "first_name": "Ann"}, "data": data, "message": message}
+    press = read({"update_id": 1, "callback_query": query}, Me(id=900, username="PilotBot"))
+    assert press.kind is InboundKind.PRESS
+    assert parse(press.token or "") is None

@@ -27,7 +27,7 @@ async def ops_of(s: Stage, kind: type) -> list[ops.Op]:
 
 PARSED = [
     ("/new", Parsed(name="new")),
-    ("/new@some_bot", Parsed(name="new")),
+    ("/new@some_bot", None),
     ("/Deny abcd too risky", Parsed(name="deny", rest="abcd too risky")),
     ("/queue first line\nsecond", Parsed(name="queue", rest="first line\nsecond")),
     ("/queue\nsecond", Parsed(name="queue", rest="second")),
