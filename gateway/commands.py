@@ -56,7 +56,9 @@ def parse(inbound: Inbound) -> Parsed | None:
     if inbound.kind is not InboundKind.MESSAGE or not is_command_text(inbound.text):
         return None
     word = inbound.text.split(maxsplit=1)[0]
-    return Parsed(name=word[1:].partition("@")[0].lower(), rest=inbound.text[len(word) :].strip())
+    if "@" in word:  # our own name was taken out by the adapter: this one is somebody else's
+        return None
+    return Parsed(name=word[1:].lower(), rest=inbound.text[len(word) :].strip())
 
 
 Step: TypeAlias = "Callable[[Commands, Item, str], Awaitable[Routed | Settled]]"

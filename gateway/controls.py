@@ -64,8 +64,8 @@ def objection(press: Inbound, letter: Letter, surface: SurfaceRow, now_ms: int) 
     """
     if surface.state == "planned" or not _at_its_place(press, surface):
         return Objection.ELSEWHERE
-    if letter not in surface.choices:
-        return Objection.NOT_OFFERED
+    if letter not in surface.choices or (press.kind is InboundKind.FORM and letter is not Letter.DENY):
+        return Objection.NOT_OFFERED  # the only form that there is asks why something is denied
     if surface.kind == "approval":
         return None
     expired = surface.expires_at_ms is not None and now_ms >= surface.expires_at_ms
@@ -78,7 +78,7 @@ def _at_its_place(press: Inbound, surface: SurfaceRow) -> bool:
         return False
     if press.kind is InboundKind.FORM:
         # A form is opened by a press that was checked, and Slack does not say where it was opened.
-        return place.chat in ("", home.chat)
+        return place.chat == "" or (place.chat == home.chat and place.thread in (home.thread, None))
     if place.chat != home.chat or press.ref is None:
         return False
     if surface.message_id is None:
