@@ -19,7 +19,7 @@ from tests.durability.test_state_machine import DECISIONS, Session
 STEPS = 30
 TOOLS = ("work", "held", "side", "keyed", "gated", "unknown")
 FAILURES = (None, None, None, None, errors.ModelUnavailable("x"), errors.ModelRefused("x"))
-CHANGES = (
+CHANGES: tuple[Callable[[str], ops.Op], ...] = (
     lambda id: ops.RemoveQueued(message_id=id),
     lambda id: ops.PromoteQueued(message_id=id),
     lambda id: ops.EditQueued(message_id=id, text="edited"),
