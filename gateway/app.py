@@ -250,6 +250,7 @@ class Gateway:
             strict_commands=lambda: gateway.config.commands.strict,
             message_bytes=lambda: gateway.config.limits.message_bytes,
             stopping=lambda session, turn: gateway.delivery.stopping(session, turn),
+            stopping_loop=lambda session, loop, now: gateway.delivery.stopping_loop(session, loop, now),
             offline_age_ms=lambda: gateway.config.gateway.offline_age_seconds * 1000,
             faults=faults,
         )

@@ -7,11 +7,11 @@ is fixed before it acts: done again after a crash, it cannot hit anything that c
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import TypeAlias, assert_never
 
 from adapters.contract import Inbound, InboundKind
-from gateway import status
+from gateway import looping, status
 from gateway.access import Right
 from gateway.acts import interrupt, last_message, requesters, resolve, result_words, retire
 from gateway.gathering import is_command_text
@@ -20,7 +20,14 @@ from gateway.ledger import deliveries, surfaces
 from gateway.ledger.audit import Subject
 from gateway.ledger.inbound import StoredRoute
 from gateway.ledger.places import PlaceSession
-from gateway.messages import is_meant_for_us, message_of, refused, route_to_session, submit_message
+from gateway.messages import (
+    begin_loop,
+    is_meant_for_us,
+    message_of,
+    refused,
+    route_to_session,
+    submit_message,
+)
 from gateway.places import author_of
 from gateway.strings import say
 from runtime.errors import ConfigurationError
@@ -207,6 +214,51 @@ class Commands:
     async def retry_last(self, item: Item, rest: str, route: StoredRoute) -> Settled:
         """Submit it once more."""
         return await ask_again(self._desk, item, route)
+
+    # ---------------------------------------------------------------------------------------- loops
+
+    async def loop(self, item: Item, rest: str) -> Routed | Settled:
+        """Repeat a prompt, stop that, or say how it stands."""
+        wish = looping.wish_of(rest)
+        match wish:
+            case looping.Unclear(words=words):
+                return self._says(item, "loop", words, error=True)
+            case looping.Tell():
+                _, checkpoint = await self._session(item)
+                lines = looping.loop_lines(checkpoint) or [say("loop.none"), say("loop.usage")]
+                return self._says(item, "loop", "\n".join(lines))
+            case looping.End(now=now):
+                return await self._loop_to_stop(item, now)
+            case looping.Begin():
+                routed = await route_to_session(self._desk, item)
+                return replace(routed, detail={**routed.detail, "act": "begin"})
+            case _:
+                assert_never(wish)
+
+    async def _loop_to_stop(self, item: Item, now: bool) -> Routed | Settled:
+        if Right.STOP not in item.rights:
+            return self._not_allowed(item, "loop stop")
+        session, checkpoint = await self._session(item)
+        loop = looping.running(checkpoint)
+        if session is None or loop is None:
+            return self._says(item, "not_running", say("loop.none"))
+        return Routed(session_id=session.session_id, detail={"act": "end", "loop_id": loop.loop_id, "now": now})
+
+    async def loop_act(self, item: Item, rest: str, route: StoredRoute) -> Settled:
+        """Start the loop, or stop the one that was found."""
+        assert route.session_id is not None
+        if route.detail["act"] == "end":
+            loop_id, now = str(route.detail["loop_id"]), bool(route.detail["now"])
+            outcome, words = await looping.stop_loop(
+                self._desk, route.session_id, loop_id, item.principal, route.submission_id, now=now
+            )
+            return self._says(item, outcome, words)
+        wish = looping.wish_of(rest)
+        assert isinstance(wish, looping.Begin), "it was read the same way when it was routed"
+        size, limit = len(wish.prompt.encode()), self._desk.message_bytes()
+        if size > limit:
+            return refused(self._desk, item, say("message.too_long", size=size, limit=limit))
+        return await begin_loop(self._desk, item, route, wish)
 
     # ---------------------------------------------------------------------------------------- stop and new
 
@@ -462,6 +514,7 @@ TABLE: Mapping[str, Command] = {
     "queue": Command(right=Right.TALK, usage="/queue [text]", step=Commands.queue, act=Commands.queue_text),
     "steer": Command(right=Right.STEER, usage="/steer text", step=Commands.steer, act=Commands.steer_text),
     "retry": Command(right=Right.TALK, usage="/retry", step=Commands.retry, act=Commands.retry_last),
+    "loop": Command(right=Right.TALK, usage="/loop [n text]", step=Commands.loop, act=Commands.loop_act),
     "approve": Command(right=Right.APPROVE, usage="/approve id", step=Commands.decide, act=Commands.approve_request),
     "deny": Command(right=Right.APPROVE, usage="/deny id [reason]", step=Commands.decide, act=Commands.deny_request),
     "grants": Command(

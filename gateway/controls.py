@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import assert_never
 
 from adapters.contract import ApprovalCard, Form, Inbound, InboundKind, Notice, Text
-from gateway import offline
+from gateway import looping, offline
 from gateway.access import Right
 from gateway.acts import interrupt, last_message, requesters, resolve, result_words
 from gateway.commands import ask_again
@@ -44,6 +44,10 @@ RIGHTS: Mapping[Letter, Right] = {
     Letter.CONTINUE: Right.TALK,
     Letter.PROMOTE: Right.STEER,
     Letter.REMOVE: Right.STEER,
+    Letter.LOOP_AFTER: Right.STOP,
+    Letter.LOOP_NOW: Right.STOP,
+    Letter.LOOP_ON: Right.TALK,
+    Letter.LOOP_LEAVE: Right.TALK,
 }
 """What a control asks of whoever presses it, at the moment at which it is acted on."""
 
@@ -142,6 +146,8 @@ class Controls:
                 return await self._may_go_on(item, surface) or Routed(session_id=session_id, detail=detail)
             case Letter.STOP | Letter.PROMOTE | Letter.REMOVE:
                 return Routed(session_id=session_id, detail=detail)
+            case Letter.LOOP_AFTER | Letter.LOOP_NOW | Letter.LOOP_ON | Letter.LOOP_LEAVE:
+                return Routed(session_id=session_id, detail=detail)
             case _:
                 assert_never(letter)
 
@@ -175,6 +181,10 @@ class Controls:
                 return await self._go_on(item, route, surface, letter)
             case Letter.PROMOTE | Letter.REMOVE:
                 return await self._queued(item, route, surface, letter)
+            case Letter.LOOP_AFTER | Letter.LOOP_NOW:
+                return await self._stop_loop(item, route, surface, now=letter is Letter.LOOP_NOW)
+            case Letter.LOOP_ON | Letter.LOOP_LEAVE:
+                return await self._settle_lost(item, route, surface, go_on=letter is Letter.LOOP_ON)
             case Letter.DETAILS:
                 return await self._details(item, surface)
             case _:
@@ -262,6 +272,29 @@ class Controls:
         if result.status == "stopping":
             return self._ended(item, surface, "stopping", say("stop.now"), late="")
         return self._ended(item, surface, "not_running", say("stop.idle"), alert=True)
+
+    async def _stop_loop(self, item: Item, route: StoredRoute, surface: SurfaceRow, *, now: bool) -> Settled:
+        assert surface.session_id is not None
+        loop_id = surface.turn_id or ""
+        outcome, words = await looping.stop_loop(
+            self._desk, surface.session_id, loop_id, item.principal, route.submission_id, now=now
+        )
+        stopping = outcome == "stopping"
+        return self._ended(item, surface, outcome, words, alert=not stopping, late="" if stopping else None)
+
+    async def _settle_lost(self, item: Item, route: StoredRoute, surface: SurfaceRow, *, go_on: bool) -> Settled:
+        """A loop that a restart lost goes on, or is left; either way its question is over."""
+        assert surface.session_id is not None
+        loop_id = surface.turn_id or ""
+        words = await looping.settle_lost(
+            self._desk, surface.session_id, loop_id, item.principal, route.submission_id, go_on=go_on
+        )
+        text = words or say("loop.gone")
+        closed = surfaces.close(surface.id, Notice(text=text), self._desk.clock.now_ms())
+        outcome = ("continued" if go_on else "left") if words else "gone"
+        return self._ended(
+            item, surface, outcome, text, alert=not words, late="" if words else None, statements=[closed]
+        )
 
     async def _may_go_on(self, item: Item, surface: SurfaceRow) -> Settled | None:
         checkpoint = await self._desk.sessions.peek(surface.session_id or "")

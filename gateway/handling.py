@@ -139,6 +139,7 @@ class Desk:
     message_bytes: Callable[[], int] = lambda: 32_768
     offline_age_ms: Callable[[], int] = lambda: 3_600_000
     stopping: Callable[[str, str], None] = lambda session_id, turn_id: None
+    stopping_loop: Callable[[str, str, bool], None] = lambda session_id, loop_id, now: None
     faults: Faults = NO_FAULTS
 
     async def submit(self, session_id: str, op: Op, submission_id: str) -> Receipt:

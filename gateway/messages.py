@@ -14,6 +14,7 @@ from gateway.gathering import text_of
 from gateway.handling import Desk, Item, Routed, Settled
 from gateway.ledger.inbound import StoredRoute
 from gateway.ledger.surfaces import Letter, NewSurface, mint, payload, unless_waiting
+from gateway.looping import Begin
 from gateway.places import author_of, display_name, is_for_us
 from gateway.strings import say
 from runtime.errors import ConfigurationError
@@ -136,6 +137,23 @@ async def submit_message(desk: Desk, item: Item, route: StoredRoute, op: ops.Mes
     if receipt.status == "rejected":
         return refused(desk, item, receipt.reason or "")
     return Settled(outcome=receipt.disposition or receipt.status, statements=_receipt(desk, item, route, receipt))
+
+
+async def begin_loop(desk: Desk, item: Item, route: StoredRoute, wish: Begin) -> Settled:
+    """Start a loop with somebody's words, and settle the item with the receipt that the person gets."""
+    assert route.session_id is not None
+    op = ops.StartLoop(
+        prompt=wish.prompt,
+        max_iterations=wish.iterations,
+        max_rounds=wish.rounds,
+        author=author_of(item.inbound, desk.places.binding(item.inbound.place).scope),
+        principal=item.principal,
+    )
+    receipt = await desk.submit(route.session_id, op, route.submission_id)
+    if receipt.status == "rejected":
+        return refused(desk, item, receipt.reason or "")
+    words = say("loop.started", m=wish.iterations, rounds=wish.rounds)
+    return Settled(outcome="loop", statements=_mark_or_say(desk, item, "accepted", words))
 
 
 def refused(desk: Desk, item: Item, reason: str) -> Settled:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from adapters.contract import Place
+from gateway import looping
 from gateway.config.model import WorkspaceSection
 from gateway.handling import clock_time
 from gateway.ledger.deliveries import UnknownDelivery
 from gateway.ledger.places import PlaceSession
+from gateway.looping import loop_lines
 from gateway.strings import say
 from runtime.protocol.approvals import Grant, PendingApproval
 from runtime.protocol.checkpoint import Checkpoint
@@ -50,9 +52,10 @@ def no_session_lines(place: Place, workspace: WorkspaceSection) -> list[str]:
 
 def activity_lines(checkpoint: Checkpoint | None) -> list[str]:
     """What runs, and what waits."""
+    loop = loop_lines(checkpoint) if looping.running(checkpoint) is not None else []
     if checkpoint is None or (checkpoint.idle and not checkpoint.pending_messages):
-        return [say("status.idle")]
-    return [say("status.phase", phase=phase(checkpoint)), *queue_lines(checkpoint)]
+        return loop or [say("status.idle")]
+    return [say("status.phase", phase=phase(checkpoint)), *loop, *queue_lines(checkpoint)]
 
 
 def phase(checkpoint: Checkpoint) -> str:

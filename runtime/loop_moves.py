@@ -16,6 +16,7 @@ import msgspec
 from runtime.errors import LoopError
 from runtime.protocol.checkpoint import Checkpoint, ExecutionRecord
 from runtime.protocol.context import JsonValue, ToolCall, ToolResult
+from runtime.protocol.events import Event, TurnStarted
 from runtime.protocol.loops import LoopState, LoopStatus
 from runtime.protocol.ops import MAX_TEXT_BYTES, StartLoop
 
@@ -101,6 +102,19 @@ def has_work(checkpoint: Checkpoint) -> bool:
     """Whether a loop goes on, or its end is still to be told."""
     loop = loop_of(checkpoint)
     return loop is not None and not loop.ended
+
+
+def loop_of_turn(event: Event) -> str | None:
+    """The loop whose iteration begins with this TurnStarted, or None: a person's message begins its turn."""
+    msg = event.msg
+    if not isinstance(msg, TurnStarted) or event.submission_id is None or msg.message_id is None:
+        return None
+    return event.submission_id if msg.message_id.startswith(f"{event.submission_id}:") else None
+
+
+def message_id(state: LoopState) -> str:
+    """The id of the prompt as the message of the next iteration."""
+    return f"{state.loop_id}:{state.iterations_completed + 1}"
 
 
 # ------------------------------------------------------------------------------------------------ admission

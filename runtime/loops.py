@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 
 from runtime import loop_moves
 from runtime.errors import AgentStopped, CheckpointError, ConfigurationError, LoopError
-from runtime.loop_moves import Cancelled, Failed, Ok, Result
+from runtime.loop_moves import Cancelled, Failed, Ok, Result, loop_of_turn
 from runtime.protocol import ops
 from runtime.protocol.checkpoint import Checkpoint, Receipt
 from runtime.protocol.context import ContextDelta, JsonValue
@@ -37,6 +37,7 @@ __all__ = [
     "LoopStatus",
     "Ok",
     "finish",
+    "loop_of_turn",
     "read_loop_state",
     "run_loop",
 ]

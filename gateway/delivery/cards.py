@@ -6,14 +6,16 @@ Nothing of this is stored but the surface: after a crash the state is folded fro
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from adapters.contract import MessageRef, Phase, Place, ThreadStatus, TurnCard
 from gateway.delivery.border import Destination
 from gateway.ledger.digest import digest_of
-from gateway.ledger.surfaces import SurfaceRow, ref_in
+from gateway.ledger.surfaces import Letter, SurfaceRow, ref_in
 from gateway.views.card import turn_card
-from gateway.views.turn import SessionState, TurnState
+from gateway.views.loop import LoopProgress
+from gateway.views.loop_card import LOOP_CHOICES, loop_card
+from gateway.views.turn import SessionState, TurnState, recovered, stalled
 
 CARD_AFTER_SECONDS = 1.5
 """A turn that is over by then needs no card."""
@@ -28,7 +30,7 @@ TICKS = ((6, 5.0), (14, 15.0), (sys.maxsize, 30.0))
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """A session that something happens in: how far its journal was read, what follows, and its live card.
+    """A session that something happens in: how far its journal was read, what follows, and its live cards.
 
     `stored` is the cursor on disk; it may lag behind `position` by events from which nothing followed. `known`: a turn
     began since this process knows the session, so none of its cards is from an earlier one.
@@ -39,8 +41,14 @@ class Session:
     stored: int
     state: SessionState = SessionState()
     live: LiveCard | None = None
+    loop: LoopCard | None = None
     destination: Destination | None = None
     known: bool = False
+
+    @property
+    def cards(self) -> tuple[LiveCard, ...]:
+        """Those of the turn and the loop that go on."""
+        return tuple(card for card in (self.live, self.loop) if card is not None)
 
 
 @dataclass(slots=True, eq=False)
@@ -77,6 +85,39 @@ class LiveCard:
         return turn
 
     @property
+    def key(self) -> str:
+        """A name for it among all cards of its chat."""
+        return f"{self.session.id}/{self.turn_id}"
+
+    @property
+    def choices(self) -> str:
+        """The letters that its controls offer."""
+        return Letter.STOP
+
+    @property
+    def began_at_ms(self) -> int:
+        """When that began which it shows."""
+        return self.turn.started_at_ms
+
+    @property
+    def since_ms(self) -> int:
+        """When something last happened."""
+        return self.turn.since_ms
+
+    @property
+    def waiting(self) -> bool:
+        """A person has to decide something."""
+        return self.turn.phase is Phase.WAITING
+
+    def mark_recovered(self) -> None:
+        """It goes on after a restart that people noticed."""
+        self.session.state = replace(self.session.state, turn=recovered(self.turn))
+
+    def mark_stalled(self) -> None:
+        """Nothing has happened for long."""
+        self.session.state = replace(self.session.state, turn=stalled(self.turn))
+
+    @property
     def ref(self) -> MessageRef | None:
         """The message on the platform, once it is known."""
         return None if self.message_id is None else ref_in(self.place, self.message_id)
@@ -88,7 +129,7 @@ class LiveCard:
     @property
     def digest(self) -> str:
         """What the card should show, but for the time that goes by: that alone seldom is a reason to edit."""
-        return digest_of(self.view(self.turn.started_at_ms))
+        return digest_of(self.view(self.began_at_ms))
 
     @property
     def to_send(self) -> bool:
@@ -110,17 +151,66 @@ class LiveCard:
     @property
     def to_type(self) -> bool:
         """A sign of life is due."""
-        return self.typing and not self.over and self.message_id is None and self.turn.phase is not Phase.WAITING
+        return self.typing and not self.over and self.message_id is None and not self.waiting
 
     @property
     def to_mark(self) -> ThreadStatus | None:
         """The platform's own working state of the thread, where it should change."""
         if self.over:
             return None
-        state = "suspended" if self.turn.phase is Phase.WAITING else "processing"
+        state = "suspended" if self.waiting else "processing"
         return None if state == self.status else ThreadStatus(state=state)
 
     def adopt(self, surface: SurfaceRow) -> None:
         """The card was sent before: by an earlier process, or just now."""
         self.surface_id, self.token, self.message_id = surface.id, surface.token, surface.message_id
         self.wanted, self.hopeless = True, False
+
+
+@dataclass(slots=True, eq=False)
+class LoopCard(LiveCard):
+    """The one card of a loop, in place of those of its turns. `turn_id` is the loop's id."""
+
+    @property
+    def loop(self) -> LoopProgress:
+        """Where the loop stands."""
+        loop = self.session.state.loop
+        assert loop is not None, "a card lives as long as its loop"
+        return loop
+
+    @property
+    def choices(self) -> str:
+        """The letters that its controls offer."""
+        return LOOP_CHOICES
+
+    @property
+    def began_at_ms(self) -> int:
+        """When the loop began."""
+        return self.loop.started_at_ms
+
+    @property
+    def since_ms(self) -> int:
+        """When something last happened."""
+        iteration = self.session.state.iteration
+        return iteration.since_ms if iteration is not None else self.loop.since_ms
+
+    @property
+    def waiting(self) -> bool:
+        """A person has to decide something in the iteration that runs."""
+        iteration = self.session.state.iteration
+        return iteration is not None and iteration.phase is Phase.WAITING
+
+    def mark_recovered(self) -> None:
+        """It goes on after a restart that people noticed."""
+        if not self.waiting:
+            self.session.state = replace(self.session.state, loop=replace(self.loop, recovered=True))
+
+    def mark_stalled(self) -> None:
+        """Nothing has happened for long in the iteration that runs."""
+        iteration = self.session.state.iteration
+        if iteration is not None:
+            self.session.state = replace(self.session.state, turn=stalled(iteration))
+
+    def view(self, now_ms: int) -> TurnCard:
+        """What the card should show now."""
+        return loop_card(self.session.state, now_ms, token=self.token, labels=self.labels)

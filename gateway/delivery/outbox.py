@@ -70,13 +70,13 @@ class Outbox:
 
     def attach(self, card: LiveCard) -> None:
         """The chat has a live card more."""
-        self._lane(card.place).cards[card.session.id] = card
+        self._lane(card.place).cards[card.key] = card
 
     def detach(self, card: LiveCard) -> None:
         """The turn of the card is over."""
         lane = self._lanes.get(_key(card.place))
-        if lane is not None and lane.cards.get(card.session.id) is card:
-            del lane.cards[card.session.id]
+        if lane is not None and lane.cards.get(card.key) is card:
+            del lane.cards[card.key]
             self._forget(_key(card.place))
 
     def connected(self, platform: str, account: str) -> None:

@@ -25,6 +25,7 @@ from gateway.views.approval import (
     outcome_card,
 )
 from gateway.views.card import label_lines, turn_card
+from gateway.views.loop_card import loop_card, loop_end
 from gateway.views.messages import answer, end_notice, removed, trouble
 from gateway.views.show import plain, whole
 from runtime.protocol import events
@@ -80,6 +81,8 @@ class Planning:
             case events.Warning(message=message) if event.submission_id is None:
                 notice = Notice(text=plain(message, 500), level="warning")
                 await self._tell(session, event, notice, planned)
+            case events.LoopEnded():
+                await self._loop_ended(session, event, planned)
             case events.ToolCallBegin() | events.ToolCallEnd():
                 await self._executed(session, event, planned)
             case events.MessageQueued(disposition="steer", message_id=message_id):
@@ -99,6 +102,8 @@ class Planning:
 
     async def _complete(self, session: Session, event: Event, planned: Planned) -> None:
         assert isinstance(event.msg, events.TurnComplete)
+        if _is_quiet_iteration(session):
+            return
         place, reply_to = await self._target(session)
         if place is None:
             return
@@ -109,6 +114,8 @@ class Planning:
     async def _aborted(self, session: Session, event: Event, planned: Planned) -> None:
         msg, turn = event.msg, session.state.turn
         assert isinstance(msg, events.TurnAborted)
+        if turn is not None and turn.loop_id is not None:
+            return  # the end of its loop follows, and says why
         place, reply_to = await self._target(session)
         if place is None or turn is None:
             return
@@ -159,12 +166,38 @@ class Planning:
             return [Answer(markdown=whole(text or "") or say("answer.empty"), reply_to=reply_to)]
         return answer(text, adapter.markup, reply_to)
 
+    # -------------------------------------------------------------------------------------------- the end of a loop
+
+    async def _loop_ended(self, session: Session, event: Event, planned: Planned) -> None:
+        """The one message of a loop: its last answer and how it ended; and its card collapses."""
+        loop, card = session.state.loop, session.loop
+        destination = await self.destination(session)
+        if loop is None or destination is None:
+            return
+        place = destination.place if card is None else card.place
+        adapter = self._resources.adapter(place)
+        who = plain(await self._directory.name(loop.by), 60) if loop.by else None
+        token = surfaces.mint(self._resources.random_bytes)
+        markup = None if adapter is None else adapter.markup
+        views, choices = loop_end(loop, markup, token, who, None if card is None else card.reply_to)
+        new = self._surface(session, loop.loop_id, token, choices) if choices else None
+        self._plan(planned, event, session, "loop", place, views, Priority.CONTROL if new else Priority.ANSWER, new)
+        if card is None or not card.wanted:
+            return
+        last = loop_card(session.state, self._now, labels=card.labels, who=who, with_cost=card.private)
+        source = deliveries.event_source(session.id, card.first_sequence)
+        planned.statements += [
+            deliveries.drop_card(source, self._now),
+            surfaces.close_card(session.id, loop.loop_id, last, self._now),
+        ]
+        planned.repairs = True
+
     # --------------------------------------------------------------------------------------------------- approvals
 
     async def _requested(self, session: Session, event: Event, planned: Planned) -> None:
         assert isinstance(event.msg, events.ApprovalRequested)
-        if session.live is not None:
-            session.live.wanted = True
+        for card in session.cards:
+            card.wanted = True
         await self._audit(planned, session, event, "asked", event.msg.requester)
         pending = await self._pending(session.id, event.msg.request_id)
         if pending is None:
@@ -314,6 +347,12 @@ class Planning:
         sql = "SELECT json_extract(payload, '$.digests') FROM approvals WHERE session_id = ? AND request_id = ?"
         rows = await self._resources.database.read(sql, (session_id, request_id))
         return msgspec.json.decode(rows[0][0], type=dict[str, str]) if rows and rows[0][0] else {}
+
+
+def _is_quiet_iteration(session: Session) -> bool:
+    """The turn was an iteration that nobody spoke in: what it said is a line of the loop's card."""
+    turn = session.state.turn
+    return turn is not None and turn.loop_id is not None and not turn.steered
 
 
 def _detail(msg: events.EventMsg) -> dict[str, JsonValue]:

@@ -22,6 +22,7 @@ from gateway.delivery.cards import (
     TYPING_AFTER_SECONDS,
     TYPING_EVERY_SECONDS,
     LiveCard,
+    LoopCard,
     Session,
 )
 from gateway.delivery.outbox import Outbox
@@ -32,11 +33,14 @@ from gateway.ledger import surfaces
 from gateway.ledger.deliveries import DeliveryRow, Part
 from gateway.ledger.surfaces import SurfaceRow
 from gateway.views.card import label_lines, lost_card
-from gateway.views.turn import SessionState, TurnState, fold, fold_all, recovered, stalled, stopping
+from gateway.views.loop import loop_events, of_state
+from gateway.views.loop_card import LOOP_CHOICES
+from gateway.views.turn import SessionState, TurnState, fold, fold_all, stopping
 from runtime.errors import CommitUnknown
+from runtime.loop_moves import loop_of, loop_of_turn
 from runtime.protocol import events
 from runtime.protocol.approvals import PendingApproval
-from runtime.protocol.checkpoint import ActiveExecution
+from runtime.protocol.checkpoint import ActiveExecution, Checkpoint
 from runtime.protocol.events import Event
 
 log = logging.getLogger("pilothouse.gateway.delivery")
@@ -88,9 +92,25 @@ class Reader:
 
     def stopping(self, session_id: str, turn_id: str) -> None:
         """Somebody stops the turn: its card says so at once."""
-        card = self._live(session_id)
-        if card is not None and card.turn_id == turn_id and not card.over:
-            card.session.state = replace(card.session.state, turn=stopping(card.turn))
+        session = self._sessions.get(session_id)
+        turn = session.state.turn if session is not None else None
+        if session is None or turn is None or turn.turn_id != turn_id or turn.over:
+            return
+        session.state = replace(session.state, turn=stopping(turn))
+        for card in session.cards:
+            self._outbox.look(card)
+
+    def stopping_loop(self, session_id: str, loop_id: str, now: bool) -> None:
+        """Somebody stops the loop, after its iteration or now: its card says so at once."""
+        session = self._sessions.get(session_id)
+        loop = session.state.loop if session is not None else None
+        if session is None or loop is None or loop.loop_id != loop_id or loop.end is not None:
+            return
+        iteration = session.state.iteration
+        session.state = replace(session.state, loop=replace(loop, stopping=True))
+        if now and iteration is not None:
+            session.state = replace(session.state, turn=stopping(iteration))
+        for card in session.cards:
             self._outbox.look(card)
 
     def moved(self, place: Place, chat: str) -> None:
@@ -119,10 +139,6 @@ class Reader:
             finally:
                 self._tasks = None  # what is committed from now on is found by its cursor at the next start
 
-    def _live(self, session_id: str) -> LiveCard | None:
-        session = self._sessions.get(session_id)
-        return None if session is None else session.live
-
     def _start(self, session_id: str) -> None:
         if self._tasks is not None and session_id not in self._heads.reading:
             self._heads.reading.add(session_id)
@@ -147,7 +163,11 @@ class Reader:
         if cursor < first:
             return  # its turn is about to be read, and the card is found then
         session = self._sessions.get(session_id) or Session(session_id, cursor, cursor)
-        session.state = await self._state_at(session_id, first, session.position)
+        earliest = min([first, *(card.first_sequence for card in session.cards)])
+        session.state = await self._state_at(session_id, earliest, session.position)
+        if surface.choices == LOOP_CHOICES:
+            await self._take_loop_up(session, surface, first, turn_id)
+            return
         turn = session.state.turn
         if turn is None or turn.turn_id != turn_id or turn.over:
             await self._close_lost(surface)
@@ -155,6 +175,19 @@ class Reader:
         session.known = True
         card = await self._card(session, events.TurnStarted(turn_id=turn_id, message_id=turn.message_id), first)
         card = card or LiveCard(session, turn_id, first, surface.place)
+        card.place = surface.place
+        card.adopt(surface)
+        self._begin(session, card)
+        self._mark_recovered(card)
+        self._outbox.look(card)
+        self._keep_time(card)
+
+    async def _take_loop_up(self, session: Session, surface: SurfaceRow, first: int, loop_id: str) -> None:
+        loop = session.state.loop
+        if loop is None or loop.loop_id != loop_id or loop.end is not None:
+            await self._close_lost(surface)
+            return
+        card = await self._loop_card(session, loop_id, first) or LoopCard(session, loop_id, first, surface.place)
         card.place = surface.place
         card.adopt(surface)
         self._begin(session, card)
@@ -174,9 +207,11 @@ class Reader:
             if not known:
                 break
             state, after = fold_all(state, known), known[-1].sequence or position
-        if state.turn is None and checkpoint is not None and checkpoint.active_execution is not None:
-            return replace(state, turn=_outline(checkpoint.active_execution, checkpoint.pending_approval))
-        return state
+        if checkpoint is None:
+            return state
+        if state.turn is None and checkpoint.active_execution is not None:
+            state = replace(state, turn=_outline(checkpoint.active_execution, checkpoint.pending_approval))
+        return _with_stored_loop(state, checkpoint)
 
     async def _close_lost(self, surface: SurfaceRow) -> None:
         """Its turn is not in the journal any more: the card must not say "working" for ever."""
@@ -232,7 +267,7 @@ class Reader:
             await self._settle(session)
 
     async def _settle(self, session: Session) -> None:
-        if session.live is None and session.position > session.stored:
+        if not session.cards and session.position > session.stored:
             statement = self._journal.cursor_statement(CONSUMER, session.id, session.position)
             session.stored = session.position
             await self._resources.database.write([statement])
@@ -248,13 +283,13 @@ class Reader:
         self._sessions[session.id] = session
         self._sessions.move_to_end(session.id)
         for old_id, old in list(self._sessions.items()) if len(self._sessions) > REMEMBERED else []:
-            if old.live is None and old_id not in self._heads.reading:
+            if not old.cards and old_id not in self._heads.reading:
                 del self._sessions[old_id]
                 break
 
     async def _take(self, session: Session, batch: Sequence[Event]) -> None:
         """Fold the batch, plan what follows from it, and store that with the cursor beyond it."""
-        before, live = session.state, session.live
+        before, live, loop = session.state, session.live, session.loop
         planned = Planned()
         try:
             for event in batch:
@@ -266,11 +301,12 @@ class Reader:
                 await self._resources.neighbours.undeliverable(session.id, request_id, reason)
             rows = await self._store(session, position, planned)
         except BaseException:
-            session.state, session.live, session.known = before, live, False
-            if live is not None:
-                live.over = False
+            session.state, session.live, session.loop, session.known = before, live, loop, False
+            for card in session.cards:
+                card.over = False
             raise
         session.position = position
+        self._show_loop(session, loop)
         self._show(session, live, planned, rows)
 
     async def _store(self, session: Session, position: int, planned: Planned) -> list[DeliveryRow] | None:
@@ -324,10 +360,17 @@ class Reader:
         match event.msg:
             case events.TurnStarted():
                 await self._turn_started(session, event)
-            case events.ToolCallBegin() if session.live is not None:
-                session.live.wanted = True
+            case events.ToolCallBegin():
+                for card in session.cards:
+                    card.wanted |= isinstance(card, LoopCard) == (session.state.iteration is not None)
             case events.TurnComplete() | events.TurnAborted() if session.live is not None:
                 session.live.over = True
+            case events.LoopStarted(loop_id=loop_id) if session.loop is None or session.loop.turn_id != loop_id:
+                session.loop = await self._loop_card(session, loop_id, event.sequence or 0)
+            case events.LoopIterationCompleted() if session.loop is not None:
+                session.loop.wanted = True
+            case events.LoopEnded() if session.loop is not None:
+                session.loop.over = True
             case _:
                 pass
         await self._planning.follow(session, event, planned)
@@ -335,7 +378,28 @@ class Reader:
     async def _turn_started(self, session: Session, event: Event) -> None:
         assert isinstance(event.msg, events.TurnStarted)
         assert event.sequence is not None, "only stored events are read"
+        if session.state.iteration is not None:
+            session.live = None  # the loop's card shows it
+            return
         session.live = await self._card(session, event.msg, event.sequence)
+
+    async def _loop_card(self, session: Session, loop_id: str, sequence: int) -> LoopCard | None:
+        """What is shown of the loop; None where no chat began the session."""
+        destination = await self._planning.destination(session)
+        if destination is None:
+            return None
+        asking = await self._directory.asking(loop_id)
+        card = LoopCard(
+            session,
+            loop_id,
+            sequence,
+            destination.place,
+            labels=label_lines(destination.workspace, destination.origin),
+            reply_to=None if asking is None or asking.private else asking.ref,
+            private=asking is not None and asking.private,
+        )
+        await self._find_card(card)
+        return card
 
     async def _card(self, session: Session, started: events.TurnStarted, sequence: int) -> LiveCard | None:
         """What is shown of the turn; None where no chat began the session."""
@@ -361,6 +425,10 @@ class Reader:
 
     async def _recall(self, session: Session, event: Event) -> None:
         """Something of a turn of which the beginning was read before a restart: read the turn again."""
+        loop_id = event.submission_id if loop_events(event) else loop_of_turn(event)
+        if loop_id is not None and (session.state.loop is None or session.state.loop.loop_id != loop_id):
+            await self._recall_loop(session, event, loop_id)
+            return
         turn_id, turn = getattr(event.msg, "turn_id", None), session.state.turn
         if turn_id is None or isinstance(event.msg, events.TurnStarted) or (turn and turn.turn_id == turn_id):
             return
@@ -370,10 +438,32 @@ class Reader:
             for earlier in page.events:
                 msg = earlier.msg
                 if isinstance(msg, events.TurnStarted) and msg.turn_id == turn_id and earlier.sequence is not None:
+                    iteration_of = loop_of_turn(earlier)
+                    if iteration_of is not None:
+                        await self._recall_loop(session, event, iteration_of)
+                        return
                     session.state = await self._state_at(session.id, earlier.sequence, (event.sequence or 1) - 1)
                     session.live = await self._card(session, msg, earlier.sequence)
                     return
             before = page.next_before
+
+    async def _recall_loop(self, session: Session, event: Event, loop_id: str) -> None:
+        """Something of a loop of which the beginning was read before a restart: read the loop again."""
+        before = event.sequence
+        while before is not None:
+            page = await self._journal.event_page(session.id, before=before, limit=BATCH)
+            for earlier in page.events:
+                msg = earlier.msg
+                if isinstance(msg, events.LoopStarted) and msg.loop_id == loop_id and earlier.sequence is not None:
+                    session.state = await self._state_at(session.id, earlier.sequence, (event.sequence or 1) - 1)
+                    session.loop = await self._loop_card(session, loop_id, earlier.sequence)
+                    return
+            before = page.next_before
+        checkpoint = await self._peek(session.id)
+        stored = loop_of(checkpoint) if checkpoint is not None else None
+        if stored is not None and stored.loop_id == loop_id:
+            session.state = replace(session.state, loop=of_state(stored))
+            session.loop = await self._loop_card(session, loop_id, event.sequence or 0)
 
     async def _find_card(self, card: LiveCard) -> None:
         """A turn that is read again after a crash may have its card already."""
@@ -406,8 +496,25 @@ class Reader:
             else:
                 self._outbox.offer(place, new, repairs=planned.repairs)
 
+    def _show_loop(self, session: Session, before: LoopCard | None) -> None:
+        loop = session.loop
+        if before is not None and before is not loop:
+            self._end(before)
+        if loop is not None and loop.over:
+            self._end(loop)
+            session.loop = None
+        elif loop is not None:
+            if loop is not before:
+                self._begin(session, loop)
+                self._mark_recovered(loop)
+            self._outbox.look(loop)
+            self._keep_time(loop)
+
     def _begin(self, session: Session, card: LiveCard) -> None:
-        session.live = card
+        if isinstance(card, LoopCard):
+            session.loop = card
+        else:
+            session.live = card
         self._sessions[session.id] = session
         self._outbox.attach(card)
         now = self._resources.clock.now_ms()
@@ -417,9 +524,9 @@ class Reader:
 
     def _mark_recovered(self, card: LiveCard) -> None:
         """A card that an earlier process sent says that its turn goes on, if there was a pause that people noticed."""
-        pause = self._resources.clock.now_ms() - card.turn.since_ms
+        pause = self._resources.clock.now_ms() - card.since_ms
         if card.surface_id is not None and pause >= RECOVERED_AFTER_SECONDS * 1000:
-            card.session.state = replace(card.session.state, turn=recovered(card.turn))
+            card.mark_recovered()
 
     def _end(self, card: LiveCard) -> None:
         card.over = True
@@ -435,7 +542,7 @@ class Reader:
 
     def _keep_time(self, card: LiveCard) -> None:
         """Let the card's clock go on while its turn runs; one that waits for a person shows none."""
-        if card.ticking or card.turn.phase is Phase.WAITING:
+        if card.ticking or card.waiting:
             return
         card.ticking = True
         due = self._resources.clock.now_ms() + round(card.tick_seconds * 1000)
@@ -443,7 +550,7 @@ class Reader:
 
     def _tick(self, card: LiveCard) -> None:
         card.ticking = False
-        if card.over or card.turn.phase is Phase.WAITING:
+        if card.over or card.waiting:
             return
         card.ticks += 1
         if card.message_id is not None:
@@ -461,12 +568,23 @@ class Reader:
         if card.over:
             return
         now, limit = self._resources.clock.now_ms(), round(STALL_SECONDS * 1000)
-        due = card.turn.since_ms + limit
+        due = card.since_ms + limit
         if due <= now:
-            card.session.state = replace(card.session.state, turn=stalled(card.turn))
+            card.mark_stalled()
             self._outbox.look(card)
             due = now + limit
         self._alarms.set(due, lambda: self._watch(card))
+
+
+def _with_stored_loop(state: SessionState, checkpoint: Checkpoint) -> SessionState:
+    """What only the session's own state tells of a loop: a stop that was asked for, or all, if its journal is gone."""
+    stored = loop_of(checkpoint)
+    if stored is None or stored.ended:
+        return state
+    if state.loop is None:
+        return replace(state, loop=of_state(stored)) if state.turn is not None and state.turn.loop_id else state
+    stops = stored.stop_requested and state.loop.loop_id == stored.loop_id
+    return replace(state, loop=replace(state.loop, stopping=state.loop.stopping or stops))
 
 
 def _outline(active: ActiveExecution, pending: PendingApproval | None) -> TurnState:

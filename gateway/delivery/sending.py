@@ -30,7 +30,7 @@ from gateway.delivery.resources import Resources
 from gateway.ledger import deliveries, surfaces
 from gateway.ledger.deliveries import DeliveryRow, Overtaken, Part, Repair
 from gateway.ledger.digest import digest_of
-from gateway.ledger.surfaces import Letter, NewSurface
+from gateway.ledger.surfaces import NewSurface
 from gateway.strings import say
 from gateway.views.messages import in_parent_chat, repeated
 from runtime.store.writer import Result, Statement
@@ -404,8 +404,8 @@ class Sending:
             place=card.place, view=card.view(now), priority=Priority.PROGRESS, session_id=card.session.id,
             turn_id=card.turn_id, goes_out=True,
             new_surface=NewSurface(
-                token=card.token, kind="card", choices=Letter.STOP, session_id=card.session.id, turn_id=card.turn_id,
-                first_sequence=card.first_sequence,
+                token=card.token, kind="card", choices=card.choices, session_id=card.session.id,
+                turn_id=card.turn_id, first_sequence=card.first_sequence,
             ),
         )  # fmt: skip
         self._resources.account(card.place).budget.take(card.place, live_edit=True)

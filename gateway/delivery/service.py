@@ -80,6 +80,10 @@ class Delivery:
         """A stop was taken: the card says "Stopping…" at once. "Stopped" follows from the stored event alone."""
         self._reader.stopping(session_id, turn_id)
 
+    def stopping_loop(self, session_id: str, loop_id: str, now: bool) -> None:
+        """A stop of the loop was taken, after its iteration or now: its card says so at once."""
+        self._reader.stopping_loop(session_id, loop_id, now)
+
     async def unknown_deliveries(self, place: Place) -> tuple[UnknownDelivery, ...]:
         """Parts of which nobody can say whether they arrived; for /status."""
         return await deliveries.unknown_in(self._resources.database, place)

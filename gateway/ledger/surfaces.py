@@ -33,6 +33,10 @@ class Letter(StrEnum):
     CONTINUE = "k"
     PROMOTE = "p"
     REMOVE = "q"
+    LOOP_AFTER = "e"
+    LOOP_NOW = "h"
+    LOOP_ON = "c"
+    LOOP_LEAVE = "l"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from gateway.views.show import plain
 from gateway.views.turn import SessionState, TurnState
 from gateway.views.words import counters, duration
 
-_WORDS = {
+WORDS = {
     Phase.STARTING: "card.starting",
     Phase.THINKING: "card.thinking",
     Phase.WORKING: "card.working",
@@ -46,7 +46,7 @@ def turn_card(
     return TurnCard(
         phase=turn.phase,
         headline=_headline(turn, now_ms),
-        rows=(*(line.row for line in turn.lines), *_notes(turn, now_ms)),
+        rows=(*(line.row for line in turn.lines), *notes(turn, now_ms)),
         earlier_rows=turn.earlier,
         queue=len(state.waiting),
         labels=labels,
@@ -57,7 +57,7 @@ def turn_card(
 
 def _headline(turn: TurnState, now_ms: int) -> str:
     """What it does and for how long; while it waits for a person nothing is edited, so no time is shown."""
-    word = say(_WORDS[turn.phase])
+    word = say(WORDS[turn.phase])
     return word if turn.phase is Phase.WAITING else f"{word} · {duration(now_ms - turn.started_at_ms)}"
 
 
@@ -66,21 +66,22 @@ def stop_control(token: str) -> Control:
     return Control(label=say("control.stop"), token=payload(token, Letter.STOP), style=Style.DANGER)
 
 
-def _notes(turn: TurnState, now_ms: int) -> list[Row]:
-    notes: list[Row] = []
+def notes(turn: TurnState, now_ms: int) -> list[Row]:
+    """What has to be said beside the rows."""
+    said: list[Row] = []
     if turn.recovered:
-        notes.append(Row(state=RowState.NOTE, text=say("card.recovered")))
+        said.append(Row(state=RowState.NOTE, text=say("card.recovered")))
     if turn.stalled:
         minutes = (now_ms - turn.since_ms) // 60_000
         what = turn.running
         text = say("card.stalled", minutes=minutes, what=what) if what else say("card.stalled_model", minutes=minutes)
-        notes.append(Row(state=RowState.NOTE, text=text))
-    return notes
+        said.append(Row(state=RowState.NOTE, text=text))
+    return said
 
 
 def _last_card(turn: TurnState, who: str | None, with_cost: bool, labels: tuple[str, ...]) -> TurnCard:
     assert turn.ended_at_ms is not None
-    word = say("card.stopped_by", who=who) if turn.phase is Phase.STOPPED and who else say(_WORDS[turn.phase])
+    word = say("card.stopped_by", who=who) if turn.phase is Phase.STOPPED and who else say(WORDS[turn.phase])
     parts = [word, duration(turn.ended_at_ms - turn.started_at_ms)]
     parts += counters(turn.tool_calls, turn.usage, with_cost=with_cost)
     return TurnCard(phase=turn.phase, headline=" · ".join(parts), labels=labels)

@@ -8,7 +8,9 @@ from typing import Literal
 
 from adapters.contract import Phase, Row, RowState
 from gateway.strings import say
+from gateway.views.loop import LoopProgress, fold_loop, iteration_over
 from gateway.views.show import first_line, plain
+from runtime.loop_moves import loop_of_turn
 from runtime.protocol import events
 from runtime.protocol.context import Usage
 from runtime.protocol.events import Event, EventMsg
@@ -34,7 +36,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnState:
-    """Where a turn stands. `since_ms`: when something last happened. `words`: those of a step that may be the last."""
+    """Where a turn stands. `since_ms`: when something last happened. `words`: those of a step that may be the last.
+
+    `loop_id`: the loop whose iteration it is. `steered`: somebody spoke while it ran, and its answer is theirs too.
+    """
 
     turn_id: str
     message_id: str | None = None
@@ -62,6 +67,8 @@ class TurnState:
     """What was then said beside calls, at the event that begins these: a message of its own, since it may be all that
     answers the words before."""
     ended_at_ms: int | None = None
+    loop_id: str | None = None
+    steered: bool = False
 
     @property
     def over(self) -> bool:
@@ -76,11 +83,18 @@ class TurnState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionState:
-    """A session as its place sees it: the messages that wait for a turn of their own, and the turn that runs."""
+    """A session as its place sees it: the messages that wait for a turn of their own, the turn that runs, the loop."""
 
     waiting: tuple[str, ...] = ()
     removed: int = 0
     turn: TurnState | None = None
+    loop: LoopProgress | None = None
+
+    @property
+    def iteration(self) -> TurnState | None:
+        """The turn that is an iteration of the loop, while it runs."""
+        turn, loop = self.turn, self.loop
+        return turn if turn and loop and turn.loop_id == loop.loop_id and not turn.over else None
 
 
 def fold_all(state: SessionState, happened: Iterable[Event]) -> SessionState:
@@ -92,6 +106,16 @@ def fold_all(state: SessionState, happened: Iterable[Event]) -> SessionState:
 
 def fold(state: SessionState, event: Event) -> SessionState:
     """The state after `event`."""
+    iteration = state.iteration
+    after = _fold_session(state, event)
+    loop = fold_loop(after.loop, event)
+    if iteration is not None and loop is not None and isinstance(event.msg, events.TurnComplete | events.TurnAborted):
+        usage = after.turn.usage if after.turn is not None else Usage()
+        loop = iteration_over(loop, event.msg, usage, told=iteration.steered)
+    return after if loop is after.loop else replace(after, loop=loop)
+
+
+def _fold_session(state: SessionState, event: Event) -> SessionState:
     match event.msg:
         case events.MessageQueued(disposition="queue", message_id=message_id):
             return _waits(state, message_id)
@@ -101,9 +125,10 @@ def fold(state: SessionState, event: Event) -> SessionState:
             return replace(_waits_no_more(state, message_id), removed=state.removed + 1)
         case events.TurnStarted(turn_id=turn_id, message_id=message_id):
             at = event.recorded_at_ms
-            return replace(
-                state, turn=TurnState(turn_id=turn_id, message_id=message_id, started_at_ms=at, since_ms=at), removed=0
+            turn = TurnState(
+                turn_id=turn_id, message_id=message_id, started_at_ms=at, since_ms=at, loop_id=loop_of_turn(event)
             )
+            return replace(state, turn=turn, removed=0)
         case _:
             return _in_turn(state, event)
 
@@ -133,8 +158,9 @@ def _in_turn(state: SessionState, event: Event) -> SessionState:
 def _fold_turn(turn: TurnState, msg: EventMsg, at_ms: int) -> TurnState:
     match msg:
         case events.Message(delivery="steer", author=author, text=text, message_id=message_id):
+            steered = replace(turn, steered=True, spoken_to=not turn.overtaken)
             line = say("card.steered", who=plain(author, 40), text=first_line(text))
-            return _append(replace(turn, spoken_to=not turn.overtaken), message_id, RowState.NOTE, line)
+            return _append(steered, message_id, RowState.NOTE, line)
         case events.ModelStepStarted():
             return replace(turn, phase=_unless_stopping(turn, Phase.THINKING), words="", overtaken=False)
         case events.ModelStepCompleted(outcome=outcome, usage=usage):

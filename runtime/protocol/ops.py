@@ -123,10 +123,14 @@ class StartLoop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopLoop:
-    """End the loop: after this iteration, or now, which ends the turn of its iteration too."""
+    """End the loop: after this iteration, or now, which ends the turn of its iteration too.
+
+    With `loop_id`, that one and no later one.
+    """
 
     now: bool = False
     by: str | None = None
+    loop_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1013,7 +1013,7 @@ class Agent:
     async def _start_iteration(self, draft: Draft, loop: LoopState) -> bool:
         turn_id = self._config.new_id()
         message = QueuedMessage(
-            id=f"{loop.loop_id}:{loop.iterations_completed + 1}",
+            id=loop_moves.message_id(loop),
             boundary=Boundary.turn(),
             author=loop.author,
             text=loop.prompt,

@@ -104,7 +104,8 @@ def admit_start(draft: Draft, op: ops.StartLoop, submission_id: str, owner: str)
 def admit_stop(draft: Draft, op: ops.StopLoop, submission_id: str) -> Receipt:
     """Stop the loop after its iteration or now; a loop that a restart lost is given up."""
     loop = loop_moves.loop_of(draft.checkpoint)
-    if loop is None or (loop.status in FINAL and loop.status != LoopStatus.RECOVERY_UNSUPPORTED):
+    other = loop is not None and op.loop_id not in (None, loop.loop_id)
+    if loop is None or other or (loop.status in FINAL and loop.status != LoopStatus.RECOVERY_UNSUPPORTED):
         return _refused(draft, submission_id, "no loop runs", InterruptResult(status="not_running"))
     if loop.status == LoopStatus.RECOVERY_UNSUPPORTED:
         transitions.set_loop(draft, loop_moves.cancelled(loop, op.by))

@@ -36,6 +36,7 @@ from gateway.ledger import surfaces
 from gateway.ledger.surfaces import Letter, NewSurface, payload
 from gateway.places import Places
 from gateway.router import Router
+from runtime import loop_moves
 from runtime.errors import AgentStopped
 from runtime.faults import NO_FAULTS, Faults
 from runtime.protocol import ops
@@ -54,6 +55,7 @@ from runtime.protocol.approvals import (
 )
 from runtime.protocol.checkpoint import ActiveExecution, Checkpoint, Receipt
 from runtime.protocol.context import ToolCall, UserMessage
+from runtime.protocol.loops import LoopState, LoopStatus
 from runtime.protocol.session import Boundary, Delivery, QueuedMessage
 from runtime.store import SqliteStore
 from runtime.testing import FakeClock
@@ -125,6 +127,7 @@ class FakeSession:
     route: str = "demo"
     retiring: bool = False
     turns: int = 0
+    loop: LoopState | None = None
 
 
 class FakeSessions:
@@ -174,6 +177,7 @@ class FakeSessions:
             active_execution=found.turn,
             pending_approval=found.approval,
             retiring=found.retiring,
+            loop_state=None if found.loop is None else loop_moves.as_json(found.loop),
         )
 
     async def grants(self, session_id: str) -> tuple[Grant, ...]:
@@ -239,6 +243,8 @@ class FakeSessions:
                 session.route = op.route
             case ops.Retire():
                 session.retiring, session.turn, session.approval, session.queue = True, None, None, []
+            case ops.StartLoop() | ops.StopLoop() | ops.ContinueLoop():
+                return self._loop(session, op, submission_id)
             case _:
                 pass
         return Receipt(submission_id=submission_id, status="accepted")
@@ -271,6 +277,22 @@ class FakeSessions:
             disposition=disposition,
             position=len(session.queue),
         )
+
+    def _loop(
+        self, session: FakeSession, op: ops.StartLoop | ops.StopLoop | ops.ContinueLoop, submission_id: str
+    ) -> Receipt:
+        """Loops here never end by themselves."""
+        loop = session.loop
+        match op:
+            case ops.StartLoop() if loop is None or loop.ended:
+                session.loop = loop_moves.admitted(op, submission_id, "me", loop, self.clock.now_ms())
+            case ops.StopLoop() if loop is not None and loop.loop_id == op.loop_id:
+                session.loop = loop_moves.cancelled(loop, op.by) if op.now else loop_moves.stop_requested(loop, op.by)
+            case ops.ContinueLoop() if loop is not None and loop.status is LoopStatus.RECOVERY_UNSUPPORTED:
+                session.loop = loop_moves.continued(loop, "me", self.clock.now_ms())
+            case _:
+                return Receipt(submission_id=submission_id, status="rejected", reason="a loop runs already")
+        return Receipt(submission_id=submission_id, status="accepted")
 
     def _interrupt(self, session: FakeSession, op: ops.Interrupt, submission_id: str) -> Receipt:
         if session.turn is None or session.turn.turn_id != op.turn_id:

@@ -20,10 +20,11 @@ from tests.support.delivering import Bench, bench, is_open_card
 
 
 class Together:
-    """A runtime and delivery on the bench's store."""
+    """A runtime and delivery on the bench's store. `options` are those of its agents, by default as the gateway's."""
 
-    def __init__(self, on: Bench, model: Model, tools: Sequence[Any]) -> None:
+    def __init__(self, on: Bench, model: Model, tools: Sequence[Any], **options: Any) -> None:
         self.on = on
+        self._options = {"on_interrupted_step": "retry", "on_uncertain_tools": "continue", **options}
         self.runtime = Runtime(self._config, on.store, clock=on.clock)
         self._model, self._tools = model, tools
         self.delivery = Delivery(
@@ -40,7 +41,7 @@ class Together:
     def _config(self, session_id: str) -> AgentConfig:
         return AgentConfig(
             models=ModelRouter("main", self._model), store=self.on.store, session_id=session_id, tools=self._tools,
-            clock=self.on.clock, on_interrupted_step="retry", on_uncertain_tools="continue",
+            clock=self.on.clock, **self._options,
         )  # fmt: skip
 
     async def _close(self, session_id: str, request_id: str, reason: str) -> None:
@@ -58,9 +59,9 @@ class Together:
 
 
 @asynccontextmanager
-async def together(on: Bench, model: Model, *tools: Any) -> AsyncIterator[Together]:
+async def together(on: Bench, model: Model, *tools: Any, **options: Any) -> AsyncIterator[Together]:
     """Both, running; closed in the application's order."""
-    made = Together(on, model, tools)
+    made = Together(on, model, tools, **options)
     made.runtime.on_commit(made.delivery.committed)
     await made.delivery.recover()
     on._task = asyncio.create_task(made.delivery.run())
