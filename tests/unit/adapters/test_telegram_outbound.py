@@ -123,7 +123,8 @@ def test_approval_shows_the_action_in_a_block() -> None:
 def test_nobody_is_named_who_is_alone_with_us() -> None:
     """In a private chat the message notifies by itself."""
     own = Place(platform="telegram", account="900", chat="42")
-    assert outbound.send(own, ApprovalCard(title="May I?", body="x", mention=("42",))).fields["text"].endswith("x\n(end of the quoted text)")
+    sent = outbound.send(own, ApprovalCard(title="May I?", body="x", mention=("42",)))
+    assert sent.fields["text"].endswith("x\n(end of the quoted text)")
 
 
 def test_decided_approval_is_one_line_without_buttons() -> None:
