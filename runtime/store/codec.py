@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -50,14 +51,25 @@ def loads(text: str) -> Any:
         return json.loads(text)
 
 
+# msgspec shows a class's field table to other threads before it has filled it, so a decoder that a second thread makes
+# meanwhile reads through null pointers: connections that read at once right after the start ended the process.
+_building = threading.RLock()
+
+
 @cache
 def _writer(tp: Any) -> Callable[[Any], str]:
-    write = shape(tp).write
+    with _building:
+        write = shape(tp).write
     return dumps if write is None else lambda value: dumps(write(value))
 
 
 @cache
 def _reader(tp: Any) -> Callable[[str], Any]:
+    with _building:
+        return _new_reader(tp)
+
+
+def _new_reader(tp: Any) -> Callable[[str], Any]:
     read = shape(tp).read
     if not is_native(tp):
         return lambda text: read(loads(text))
