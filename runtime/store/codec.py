@@ -16,6 +16,7 @@ from runtime.protocol.approvals import Action
 from runtime.protocol.checkpoint import Checkpoint
 from runtime.protocol.context import ContextItem, JsonValue
 from runtime.protocol.events import EventMsg
+from runtime.protocol.session import SessionContext
 from runtime.store.shapes import field_types, is_native, shape, snake
 
 T = TypeVar("T")
@@ -186,3 +187,7 @@ def decode_state(text: str) -> dict[str, Any]:
 def unreadable(what: str, why: str) -> InvalidCheckpoint:
     """The error for stored data that cannot be what it should be."""
     return InvalidCheckpoint(f"the stored {what} is unreadable: {why}")
+
+
+# The gateway reads labels on its own thread, outside of our lock: their table is filled before there are two threads.
+_reader(SessionContext)
