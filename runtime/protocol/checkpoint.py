@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal, cast
 
 from runtime.protocol.approvals import ApprovalResult, InterruptResult, PendingApproval, PendingTool
 from runtime.protocol.context import Context, JsonValue, Usage
+from runtime.protocol.loops import LoopState
 from runtime.protocol.session import QueuedMessage, SessionContext
 
 VERSION = 1
@@ -114,6 +115,9 @@ class Checkpoint:
         made: object = cast(object, self.context)
         if not isinstance(made, Context):  # a tuple or list, in a checkpoint made by hand
             object.__setattr__(self, "context", Context(self.context))
+        loop: object = cast(object, self.loop_state)
+        if isinstance(loop, LoopState):  # likewise
+            object.__setattr__(self, "loop_state", asdict(loop))
         for name in ("pending_messages", "pending_tools"):
             waiting: object = getattr(self, name)
             if type(waiting) is not tuple:

@@ -216,7 +216,7 @@ class Agent:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The newest state that is on disk."""
+        """The newest state that is on disk; only a loop whose end was not admitted has failed here first."""
         return self._checkpoint
 
     @property
