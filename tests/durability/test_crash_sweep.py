@@ -130,7 +130,7 @@ def sweep(servers: ForkServers, folder: Path, name: str, point: str, nth: int) -
 AGAIN = ("agent.start.before", "agent.start.after", "store.before_commit", "store.after_commit", "agent.step.after")
 
 
-@pytest.mark.parametrize("name", ["tool", "by_key", "approval", "steer", "interrupt"])
+@pytest.mark.parametrize("name", ["tool", "by_key", "approval", "steer", "interrupt", "loop"])
 def test_a_kill_during_recovery(servers: ForkServers, folders: Any, name: str) -> None:
     """A second kill, while the first is being recovered from, changes nothing of the promise."""
     first = ["agent.step.after", "model.call.after", "agent.tool.after", "tool.run.after", "agent.decision.after"]
