@@ -33,6 +33,7 @@ NAMING: dict[str, str | None] = {
     "grants": f"revoke {GRANT}",
     "model": None,
     "workspace": None,
+    "loop": None,
     "compact": None,
     "usage": None,
     "whoami": None,

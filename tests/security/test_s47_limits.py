@@ -32,6 +32,9 @@ from tests.security.sandboxes import (
     workspace_for,
 )
 
+# Some tests here look through all processes of the machine: they must not see each other's.
+pytestmark = pytest.mark.xdist_group("processes")
+
 MIB = 1024 * 1024
 END_SECONDS = 3.0
 
