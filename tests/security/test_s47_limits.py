@@ -141,18 +141,25 @@ print(children)
 """
 
 
+BOMB = f"fork{os.getpid()}.py"
+"""A name of this test process, so that another run on the same machine is not mistaken for it."""
+
+
 async def forks(box: Box) -> int:
     """How many processes a program can start."""
-    (box.path / "fork.py").write_text(FORK)
-    (box.path / "fork.py").chmod(0o644)
-    return int(await box.says("exec /usr/bin/python3 fork.py"))
+    (box.path / BOMB).write_text(FORK)
+    (box.path / BOMB).chmod(0o644)
+    return int(await box.says(f"exec /usr/bin/python3 {BOMB}"))
 
 
 async def test_fork_bomb(who: str) -> None:
-    """No more processes than the limit come about, and none of them outlives the run."""
+    """No more processes than the limit come about, and soon after the run, though they would last longer, none is left.
+
+    The sandbox tells the exit status a moment before the kernel has taken the last process of its namespace away.
+    """
     with box_for(who, Limits(processes=20)) as box:
         assert 5 <= await forks(box) < 20
-        assert processes_with("fork.py") == []
+        await until(lambda: processes_with(BOMB) == [], END_SECONDS)
 
 
 async def test_fork_bomb_without_the_limit() -> None:
