@@ -6,12 +6,14 @@ value that can be stored and read back (see `encode` and `decode`), but for the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, Protocol, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 import msgspec
+
+from adapters.errors import Refused
 
 # --------------------------------------------------------------------------------------------------------- places
 
@@ -81,7 +83,10 @@ class Sender:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InboundFile:
-    """A file that came along: a handle, never a URL. `size` in bytes as the platform declares it (do not trust it)."""
+    """A file that came along: a handle, never a URL. `size` in bytes as the platform declares it (do not trust it).
+
+    The adapter that made it opens it: see `OpensFiles`.
+    """
 
     id: str
     name: str
@@ -270,6 +275,18 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file of any kind; notifies. Its content is had from `Environment.content(sha256)`; `size` in bytes."""
+
+    name: str
+    media_type: str
+    size: int
+    sha256: str
+    caption: str = ""
+    reply_to: MessageRef | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reaction:
     """A mark on a person's message; a platform that refuses it is not asked again."""
 
@@ -317,6 +334,7 @@ View: TypeAlias = (
     | Answer
     | Notice
     | Document
+    | File
     | Reaction
     | Typing
     | Stream
@@ -467,17 +485,37 @@ class Adapter(Protocol):
         ...
 
 
+@runtime_checkable
+class OpensFiles(Protocol):
+    """An adapter that gives out what the files hold that come along with messages; without it they are not taken."""
+
+    def open_file(self, file: InboundFile) -> AsyncGenerator[bytes]:
+        """The content, in pieces, asked of the platform's own host by the file's id and never of an address that came
+        with a message. Whoever reads counts: the size that was told need not be true.
+
+        Refused: the platform does not give it (any more). NotConnected, OutcomeUnknown: it may if asked again.
+        """
+        ...
+
+
+async def no_content(sha256: str) -> bytes:
+    """For an environment that keeps no files."""
+    raise Refused(f"the content of the file {sha256[:12]}… is not kept here")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """What an adapter is given of the world: UTC milliseconds, a sleep, and random bytes.
 
     `commands` are the gateway's own, by name with a description each, for platforms that show a menu of them.
+    `content` gives the bytes of a `File` by their SHA-256; Refused, to be passed on, if they are not kept any more.
     """
 
     now_ms: Callable[[], int]
     sleep: Callable[[float], Awaitable[None]]
     random_bytes: Callable[[int], bytes]
     commands: Mapping[str, str] = field(default_factory=dict[str, str])
+    content: Callable[[str], Awaitable[bytes]] = no_content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

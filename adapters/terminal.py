@@ -23,6 +23,7 @@ from adapters.contract import (
     Control,
     Document,
     Environment,
+    File,
     Form,
     Health,
     Inbound,
@@ -234,6 +235,8 @@ def shown(view: View) -> str:
             lines = [title, *(f"  | {line}" for line in text.split("\n"))]
         case Document(name=name, text=text, caption=caption):
             lines = [f"{name}: {caption}".rstrip(": "), *(f"  | {line}" for line in text.split("\n"))]
+        case File(name=name, size=size, caption=caption):
+            lines = [f"{name} ({size} bytes): {caption}".rstrip(": ")]
         case ApprovalCard():
             body = [f"  | {line}" for line in view.body.split("\n")] if view.body else []
             lines = (

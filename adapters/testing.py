@@ -15,6 +15,7 @@ check asks for nothing beyond them, and for everything within them: a view is sh
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -29,6 +30,7 @@ from adapters.contract import (
     ApprovalCard,
     Control,
     Document,
+    File,
     Form,
     Inbound,
     InboundKind,
@@ -273,6 +275,23 @@ async def knows_commands(world: World) -> None:
 # ----------------------------------------------------------------------------------------------------------- outbound
 
 
+FILE_CONTENT = b"File words"
+"""What `content` of a world's environment has to give for the file that is sent."""
+
+
+async def content(sha256: str) -> bytes:
+    """The content of `a_file`, for the environment of an adapter under test."""
+    if sha256 != a_file().sha256:
+        raise Refused("there is no such file")
+    return FILE_CONTENT
+
+
+def a_file() -> File:
+    """A file to be sent; a person sees its words in it or in its caption."""
+    sha256 = hashlib.sha256(FILE_CONTENT).hexdigest()
+    return File(name="notes.txt", media_type="text/plain", size=len(FILE_CONTENT), sha256=sha256, caption="File words")
+
+
 def views(place: Place, message: MessageRef) -> tuple[View, ...]:
     """One view of each kind; where it has words, they begin with its name."""
     control = Control(label="Go on", token=TOKEN, style=Style.PRIMARY)
@@ -286,6 +305,7 @@ def views(place: Place, message: MessageRef) -> tuple[View, ...]:
         Answer(markdown="Answer words, *slanted*", controls=(control,), repeat=True, footer="3 steps"),
         Notice(text="Notice words", level="warning", reply_to=message),
         Document(name="notes.md", text="Document words", caption="as a file"),
+        a_file(),
         Reaction(ref=message, mark="accepted"),
         Typing(),
         Stream(stream_id="s1", markdown="Stream words"),
@@ -322,6 +342,8 @@ def _may_be_refused(adapter: Adapter, view: View) -> bool:
     match view:
         case Reaction():
             return not can.reactions
+        case File():
+            return can.file_limits[1] == 0
         case Stream():
             return can.native_stream == "none"
         case ThreadStatus():

@@ -12,6 +12,7 @@ from adapters.contract import (
     Capabilities,
     Diagnosis,
     Environment,
+    File,
     Form,
     Health,
     Inbound,
@@ -157,7 +158,7 @@ class TelegramAdapter:
 
     async def send(self, place: Place, view: View, key: str, attempt: int) -> Sent:
         """Show a view. Telegram has no keys for sends: after OutcomeUnknown it may be there."""
-        request = outbound.send(place, view)
+        request = await self._request(place, view)
         try:
             result = await self._call(request)
         except MarkupRefused:
@@ -171,6 +172,11 @@ class TelegramAdapter:
             raise
         number = an_id(an_object(result).get("message_id"))
         return Sent(refs=(self._ref(place, number),)) if number else Sent()
+
+    async def _request(self, place: Place, view: View) -> Request:
+        if isinstance(view, File):
+            return outbound.file(place, view, await self._environment.content(view.sha256))
+        return outbound.send(place, view)
 
     def _ref(self, place: Place, number: str) -> MessageRef:
         return MessageRef(platform=self.platform, account=self.account, chat=place.chat, id=number, thread=place.thread)

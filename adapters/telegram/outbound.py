@@ -16,6 +16,7 @@ from adapters.contract import (
     ApprovalCard,
     Control,
     Document,
+    File,
     MessageRef,
     Notice,
     Place,
@@ -66,7 +67,9 @@ def send(place: Place, view: View) -> Request:
     """The request that shows a view in a place. Refused, naming the view, if Telegram or this adapter cannot."""
     match view:
         case Document():
-            return _document(place, view)
+            return _document(place, view.name, view.text.encode("utf-8", "replace"), view)
+        case File():
+            raise Refused("a file is sent by `file`, which takes its content")
         case Reaction():
             return _reaction(view)
         case Typing():
@@ -188,10 +191,14 @@ def _is_silent(view: Spoken) -> bool:
             assert_never(view)
 
 
-def _document(place: Place, document: Document) -> Request:
-    content = document.text.encode("utf-8", "replace")
+def file(place: Place, view: File, content: bytes) -> Request:
+    """The request that sends a file; as a document, so that Telegram changes nothing of a picture."""
+    return _document(place, view.name, content, view)
+
+
+def _document(place: Place, name: str, content: bytes, document: Document | File) -> Request:
     if not content:
-        raise Refused(f"the document {document.name!r} is empty, which Telegram does not take")
+        raise Refused(f"the document {name!r} is empty, which Telegram does not take")
     caption = formatted([Run(short(document.caption, MAX_CAPTION))]) if document.caption else Formatted(text="")
     fields: dict[str, Any] = {
         **_where(place),
@@ -202,7 +209,7 @@ def _document(place: Place, document: Document) -> Request:
         fields["caption"] = caption.text
     if caption.entities:
         fields["caption_entities"] = [entity.wire() for entity in caption.entities]
-    upload = Upload(parameter="document", name=document.name, content=content)
+    upload = Upload(parameter="document", name=name, content=content)
     return Request(method="sendDocument", fields=fields, file=upload)
 
 

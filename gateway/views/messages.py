@@ -10,6 +10,7 @@ from adapters.contract import (
     ApprovalCard,
     Control,
     Document,
+    File,
     Markup,
     MessageRef,
     Notice,
@@ -133,7 +134,7 @@ def repeated(view: View, token: str | None = None) -> View | None:
             return replace(view, repeat=True, controls=tuple(_with_token(control, token) for control in view.controls))
         case Verbatim():
             return replace(view, title=_marked(view.title))
-        case Document():
+        case Document() | File():
             return replace(view, caption=_marked(view.caption))
         case TurnCard() | Reaction() | Typing() | Stream() | ThreadStatus() | Private():
             return None
@@ -187,7 +188,7 @@ def in_parent_chat(view: View) -> View:
             return replace(view, lines=(note, *view.lines))
         case Notice():
             return replace(view, text=f"{view.text}\n{note}", reply_to=None)
-        case Document():
+        case Document() | File():
             return replace(view, caption=f"{view.caption}\n{note}".strip(), reply_to=None)
         case TurnCard() | Verbatim() | Reaction() | Typing() | Stream() | ThreadStatus() | Private():
             return view

@@ -19,7 +19,7 @@ from adapters.emulators.telegram import TelegramEmulator
 from adapters.emulators.telegram.knobs import Knobs
 from adapters.telegram import create
 from adapters.terminal import TerminalAdapter
-from adapters.testing import Failure
+from adapters.testing import Failure, content
 
 TOKEN = "900:TEST"
 ANN = 42
@@ -34,7 +34,10 @@ async def hasty_sleep(seconds: float) -> None:
 
 
 ENVIRONMENT = Environment(
-    now_ms=lambda: time.time_ns() // 1_000_000, sleep=hasty_sleep, random_bytes=secrets.token_bytes
+    now_ms=lambda: time.time_ns() // 1_000_000,
+    sleep=hasty_sleep,
+    random_bytes=secrets.token_bytes,
+    content=content,
 )
 
 

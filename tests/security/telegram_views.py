@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from adapters.contract import (
@@ -12,6 +13,7 @@ from adapters.contract import (
     ApprovalCard,
     Control,
     Document,
+    File,
     Form,
     Inbound,
     InboundKind,
@@ -36,7 +38,7 @@ from adapters.contract import (
 from adapters.emulators.faults import FaultKind
 from adapters.emulators.telegram import TelegramEmulator
 from adapters.errors import Refused
-from adapters.testing import Intake
+from adapters.testing import Intake, a_file
 from tests.contract.adapter_worlds import ANN, TelegramWorld, telegram_world
 
 PLACE = Place(platform="telegram", account="900", chat=str(ANN))
@@ -59,6 +61,7 @@ def views(words: str, ref: MessageRef) -> tuple[View, ...]:
         Answer(markdown=f"# {words}\n\n- **{words}**\n\n> {words}\n\n| a |\n|---|\n| {words} |"),
         Notice(text=words, level="error", repeat=True, controls=(CONTROL,)),
         Document(name="x.md", text=words, caption=words),
+        replace(a_file(), caption=words),
         Reaction(ref=ref, mark="accepted"),
         Typing(),
         Stream(stream_id="s", markdown=words),
@@ -84,7 +87,7 @@ async def show_all(emulator: TelegramEmulator, adapter: Adapter, words: str) -> 
             await adapter.send(PLACE, view, "k", 1)
         except Refused:
             continue
-        if not isinstance(view, Document | Reaction | Typing | Private):
+        if not isinstance(view, Document | File | Reaction | Typing | Private):
             await adapter.edit(ref, view)
     for method in ("sendMessage", "editMessageText"):
         emulator.fault(method, FaultKind.REFUSE, status=400, description="Bad Request: can't parse entities: x")

@@ -7,6 +7,7 @@ import logging
 import traceback
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ from adapters.emulators.telegram.knobs import Knobs
 from adapters.errors import AdapterError, BadCredentials, NotConnected, OutcomeUnknown, Refused, TargetGone
 from adapters.telegram import create, diagnose
 from adapters.telegram.adapter import TelegramAdapter
-from adapters.testing import Intake
+from adapters.testing import FILE_CONTENT, Intake, a_file
 from tests.contract.adapter_worlds import ENVIRONMENT, POLL_SECONDS, hasty_sleep
 
 pytestmark = pytest.mark.xdist_group("aiogram")
@@ -349,6 +350,18 @@ async def test_file_comes_in_pieces_and_a_lost_one_tells_no_token() -> None:
         await refused_with(Refused, anext(adapter.open_file(file)))
         unknown = InboundFile(id="nonsense", name="x", media_type="x", size=1)
         await refused_with(Refused, anext(adapter.open_file(unknown)))
+
+
+async def test_file_is_sent_with_exactly_its_bytes() -> None:
+    """A File arrives as a document under its name with its bytes; one that is not kept any more is Refused."""
+    async with started() as (emulator, adapter, _):
+        view = replace(a_file(), name="notes.bin")
+        await adapter.send(PRIVATE, view, "k", 1)
+        document = emulator.messages(ANN)[-1]["document"]
+        assert document["file_name"] == "notes.bin"
+        file = InboundFile(id=document["file_id"], name="x", media_type="x", size=1)
+        assert b"".join([piece async for piece in adapter.open_file(file)]) == FILE_CONTENT
+        await refused_with(Refused, adapter.send(PRIVATE, replace(view, sha256="0" * 64), "k", 1))
 
 
 # --------------------------------------------------------------------------------------------------------- presses
