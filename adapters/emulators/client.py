@@ -6,7 +6,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import aiohttp
 
@@ -17,6 +17,8 @@ from adapters.emulators.wire_json import JsonObject
 
 POLL_SECONDS = 20.0
 
+Id: TypeAlias = int | str
+
 
 class ControlRefused(EmulatorError):
     """The control API said no; the message is its reason."""
@@ -26,7 +28,8 @@ class EmulatorClient:
     """The control verbs over HTTP, and the journal as it grows. Use as an async context manager.
 
     `url` is the emulator's base address; its wire API is there too. Verbs differ a little by platform:
-    `call` runs any of them, the methods below are those that all platforms have.
+    `call` runs any of them, the methods below are those that all platforms have. Ids are numbers or text, as the
+    platform has them.
     """
 
     def __init__(self, url: str) -> None:
@@ -51,31 +54,31 @@ class EmulatorClient:
         async with self._open().post(f"{self.url}{PREFIX}/{verb}", json=given) as response:
             return _result(await response.json())
 
-    async def say(self, user: int, text: str, **where: Any) -> JsonObject:
+    async def say(self, user: Id, text: str, **where: Any) -> JsonObject:
         """A person writes; returns the message."""
         return await self.call("say", user=user, text=text, **where)
 
-    async def command(self, user: int, name: str, args: str = "", **where: Any) -> JsonObject:
+    async def command(self, user: Id, name: str, args: str = "", **where: Any) -> JsonObject:
         """A person sends a command; returns the message."""
         return await self.call("command", user=user, name=name, args=args, **where)
 
-    async def press(self, user: int, message: int, **which: Any) -> JsonObject:
+    async def press(self, user: Id, message: Id, **which: Any) -> JsonObject:
         """A person presses a button (`button` by its text or `data`); returns the press with its `id`."""
         return await self.call("press", user=user, message=message, **which)
 
-    async def react(self, user: int, message: int, *emoji: str, **where: Any) -> Any:
+    async def react(self, user: Id, message: Id, *emoji: str, **where: Any) -> Any:
         """A person sets reactions on a message; none takes them away."""
         return await self.call("react", user=user, message=message, emoji=list(emoji), **where)
 
-    async def edit(self, user: int, message: int, text: str, **where: Any) -> JsonObject:
+    async def edit(self, user: Id, message: Id, text: str, **where: Any) -> JsonObject:
         """A person edits an own message."""
         return await self.call("edit", user=user, message=message, text=text, **where)
 
-    async def upload(self, user: int, content: bytes, **what: Any) -> JsonObject:
+    async def upload(self, user: Id, content: bytes, **what: Any) -> JsonObject:
         """A person sends a file."""
         return await self.call("upload", user=user, content_base64=base64.b64encode(content).decode(), **what)
 
-    async def messages(self, chat: int, thread: int | None = None, **where: Any) -> list[JsonObject]:
+    async def messages(self, chat: Id, thread: Id | None = None, **where: Any) -> list[JsonObject]:
         """What a person sees in a chat or thread now, oldest first."""
         return await self.call("messages", chat=chat, thread=thread, **where)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from adapters.emulators.clock import Clock, FlowingClock
 from adapters.emulators.control import PREFIX, ControlFace, Verb
-from adapters.emulators.errors import NotPossible, ViolationsFound
+from adapters.emulators.errors import NotPossible
 from adapters.emulators.faults import Fault, FaultKind, FaultQueue
-from adapters.emulators.journal import Entry, EntryKind, Exchange, Journal
+from adapters.emulators.journal import Exchange, Journal
 from adapters.emulators.server import EmulatorServer
 from adapters.emulators.telegram.bots import Bot
 from adapters.emulators.telegram.knobs import Knobs
@@ -21,11 +20,8 @@ from adapters.emulators.telegram.rendering import entity_objects, user_object
 from adapters.emulators.telegram.schema import bot_api
 from adapters.emulators.telegram.wire import Wire
 from adapters.emulators.telegram.world import Chat, ChatType, Member, MemberStatus, User, without_none
+from adapters.emulators.watched import Watched
 from adapters.emulators.wire_json import JsonObject, is_object
-
-T = TypeVar("T")
-
-ASK_AGAIN_SECONDS = 0.02
 
 SENDS = frozenset(
     {
@@ -45,7 +41,7 @@ SENDS = frozenset(
 """Methods that put something before people's eyes."""
 
 
-class TelegramEmulator(People):
+class TelegramEmulator(People, Watched):
     """A Bot API server on loopback, and the people on the other side of it.
 
     Deeds of people are inherited from `People`. State lives in memory and outlives the bot's restarts. With a
@@ -217,20 +213,6 @@ class TelegramEmulator(People):
         return [update.to_wire() for update in self._platform.bot(bot).queue.pending]
 
     @property
-    def violations(self) -> list[Entry]:
-        """Rules that clients broke."""
-        return self.journal.of(EntryKind.VIOLATION)
-
-    def assert_clean(self) -> None:
-        """Raise ViolationsFound, listing them, if a client broke any rule."""
-        if found := self.violations:
-            raise ViolationsFound("\n".join(f"{entry.name}: {dict(entry.data)}" for entry in found))
-
-    def calls(self, *methods: str) -> list[Exchange]:
-        """Calls with their answers, of the named methods or of all."""
-        return self.journal.exchanges(*methods)
-
-    @property
     def sends(self) -> list[Exchange]:
         """Every call that put something before people's eyes: flags are in `params`, e.g. `link_preview_options`."""
         return self.journal.exchanges(*SENDS)
@@ -242,30 +224,6 @@ class TelegramEmulator(People):
         """
         takers = {method.name for method in bot_api().methods.values() if parameter in method.fields}
         return [call for call in self.journal.exchanges(*takers) if not _contains(call.params.get(parameter), value)]
-
-    async def wait_for(self, predicate: Callable[[], T], timeout: float = 10.0) -> T:
-        """The first true value of `predicate`, asked whenever the journal grows and otherwise many times a second.
-
-        `timeout` is real time whatever the clock. Raises TimeoutError telling the last journal entries.
-        """
-        try:
-            async with asyncio.timeout(timeout):
-                while True:
-                    seen = self.journal.last
-                    if value := predicate():
-                        return value
-                    await self._grown_or_soon(seen)
-        except TimeoutError as error:
-            newest = [f"{entry.kind} {entry.name}" for entry in list(self.journal)[-12:]]
-            raise TimeoutError(f"nothing within {timeout} s; the newest entries are {newest}") from error
-
-    async def _grown_or_soon(self, seen: int) -> None:
-        # A predicate may look at the program under test, which changes without an entry in the journal.
-        try:
-            async with asyncio.timeout(ASK_AGAIN_SECONDS):
-                await self.journal.grown(seen)
-        except TimeoutError:
-            return
 
     # -- what goes wrong
 
@@ -304,10 +262,6 @@ class TelegramEmulator(People):
                 account=None if bot is None else self._platform.bot(bot).account,
             )
         )
-
-    async def advance(self, seconds: float) -> None:
-        """Move the clock ahead; waiting polls, retries and deadlines see it."""
-        await self.clock.advance(seconds)
 
     def disconnect(self, *, bot: BotChoice = None) -> int:
         """Cut the open connections of a bot, or of all; returns how many requests were cut."""
