@@ -10,12 +10,12 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import count, zip_longest
+from itertools import count
 from urllib.parse import unquote
 
 from markdown_it.tree import SyntaxTreeNode
 
-from adapters.markdown import cut_text, parse, split, units_utf16
+from adapters.markdown import cut_text, parse, split, table_text, units_utf16
 from adapters.telegram.formatted import CODE, TARGETED, Formatted, Run, Style, as_code, formatted, is_visible
 
 # A message may have 4096 characters after parsing, counted in code points by the server (td: MessageContent.cpp); we
@@ -33,7 +33,6 @@ _WEB = re.compile(r"https?://[^\s/]", re.IGNORECASE)
 _FORM = re.compile(r"[^?#]*\b(?:t\.me|telegram\.(?:me|dog))\b.*\bform=", re.DOTALL)
 _TASK = re.compile(r"\[([ xX])\]\s+")
 _LANGUAGE = re.compile(r"[\w+#.-]{1,32}")
-_WIDEST_PADDING = 40
 
 
 class TelegramMarkup:
@@ -97,7 +96,7 @@ class _Renderer:
                 return [Run("———", around)]
             case "table":
                 return self._code(
-                    _table_text([self._row(row) for part in node.children for row in part.children]), around
+                    table_text([self._row(row) for part in node.children for row in part.children]), around
                 )
             case _:
                 return self._inlines(node.children, around)
@@ -197,23 +196,3 @@ def _indented(run: Run, indent: str, following: Run | None) -> Run:
     text = run.text.replace("\n", "\n" + indent)
     before_code = following is not None and following.is_block_of_code and text.endswith("\n" + indent)
     return replace(run, text=text.removesuffix(indent) if before_code else text)
-
-
-def _table_text(rows: Sequence[Sequence[str]]) -> str:
-    """Rows in columns; a cell wider than most screens widens nobody else's column."""
-    columns = list(zip_longest(*rows, fillvalue=""))
-    widths = [min(max(map(_width, column)), _WIDEST_PADDING) for column in columns]
-    lines = [" | ".join(map(_padded, row, widths)).rstrip() for row in rows]
-    return "\n".join([lines[0], "-+-".join("-" * width for width in widths), *lines[1:]])
-
-
-def _padded(cell: str, width: int) -> str:
-    return cell + " " * max(0, width - _width(cell))
-
-
-def _width(text: str) -> int:
-    """Columns of a terminal that the text takes."""
-    return sum(
-        0 if unicodedata.category(letter) in ("Mn", "Me", "Cf") else 1 + (unicodedata.east_asian_width(letter) in "WF")
-        for letter in text
-    )
