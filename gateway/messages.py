@@ -152,8 +152,10 @@ async def begin_loop(desk: Desk, item: Item, route: StoredRoute, wish: Begin) ->
     receipt = await desk.submit(route.session_id, op, route.submission_id)
     if receipt.status == "rejected":
         return refused(desk, item, receipt.reason or "")
+    if desk.capabilities(item.place).reactions:
+        return Settled(outcome="loop")  # its card follows, and a mark before it
     words = say("loop.started", m=wish.iterations, rounds=wish.rounds)
-    return Settled(outcome="loop", statements=_mark_or_say(desk, item, "accepted", words))
+    return Settled(outcome="loop", statements=desk.plan(item, Notice(text=words), "mark", Priority.PROGRESS))
 
 
 def refused(desk: Desk, item: Item, reason: str) -> Settled:
@@ -173,7 +175,7 @@ def _receipt(desk: Desk, item: Item, route: StoredRoute, receipt: Receipt) -> Se
             line = first or not reactions
             return [*marked, *(_queue_line(desk, item, route, receipt, controls=first) if line else ())]
         case _:
-            return _mark_or_say(desk, item, "accepted", "")
+            return ()  # its turn begins now, and shows itself: by its answer, or by a mark if that takes longer
 
 
 def _mark_or_say(desk: Desk, item: Item, mark: str, words: str) -> list[Statement]:

@@ -54,10 +54,14 @@ class Destination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """The message that a turn answers. In a private chat there is no need to point at it."""
+    """The message that a turn answers. In a private chat there is no need to point at it.
+
+    `spoken`: somebody said it, so it can get a mark; a press hangs on a message of ours.
+    """
 
     ref: MessageRef
     private: bool = False
+    spoken: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 
-from adapters.contract import MessageRef, Phase, Place, ThreadStatus, TurnCard
+from adapters.contract import MessageRef, Phase, Place, Reaction, ThreadStatus, TurnCard
 from gateway.delivery.border import Destination
 from gateway.ledger.digest import digest_of
 from gateway.ledger.surfaces import Letter, SurfaceRow, ref_in
@@ -22,6 +22,8 @@ CARD_AFTER_SECONDS = 1.5
 TYPING_AFTER_SECONDS = 0.5
 TYPING_EVERY_SECONDS = 4.5
 """Telegram shows "typing" for 5 s, Discord for 10 s."""
+MARK_AFTER_SECONDS = 1.0
+"""A message that is answered by then needs no mark: marks are paid from the budget that answers need."""
 STALL_SECONDS = 300.0
 MAX_EDIT_FAILURES = 3
 TICKS = ((6, 5.0), (14, 15.0), (sys.maxsize, 30.0))
@@ -61,6 +63,7 @@ class LiveCard:
     place: Place
     labels: tuple[str, ...] = ()
     reply_to: MessageRef | None = None
+    asked: MessageRef | None = None
     private: bool = False
     wanted: bool = False
     over: bool = False
@@ -71,6 +74,7 @@ class LiveCard:
     shown: str | None = None
     failures: int = 0
     typing: bool = False
+    marking: bool = False
     status: str = ""
     ticks: int = 0
     ticking: bool = False
@@ -152,6 +156,13 @@ class LiveCard:
     def to_type(self) -> bool:
         """A sign of life is due."""
         return self.typing and not self.over and self.message_id is None and not self.waiting
+
+    @property
+    def to_accept(self) -> Reaction | None:
+        """The mark on the message that it answers, where nothing else has shown by now that it was taken."""
+        if self.asked is None or not self.marking or self.over or self.message_id is not None or self.waiting:
+            return None
+        return Reaction(ref=self.asked, mark="accepted")
 
     @property
     def to_mark(self) -> ThreadStatus | None:

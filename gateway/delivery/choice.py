@@ -40,10 +40,10 @@ class ShowCard:
 
 @dataclass(frozen=True, slots=True)
 class GiveSign:
-    """A sign of life: typing, or the platform's own working state."""
+    """A sign of life: typing, the platform's own working state, or the mark that says that a message was taken."""
 
     card: LiveCard
-    view: ThreadStatus | None = None
+    view: ThreadStatus | Reaction | None = None
 
 
 Job: TypeAlias = SendRow | EditMessage | ShowCard | GiveSign
@@ -75,6 +75,7 @@ class Work:
     served: Mapping[Thread, int] | None = None
     repairs_first: bool = False
     thread_states: bool = False
+    marks: bool = False
 
 
 def choose(work: Work, now_ms: int) -> Job | None:
@@ -122,6 +123,8 @@ def _signs(work: Work) -> Iterable[Job]:
             yield GiveSign(card)
         if work.thread_states and (status := card.to_mark) is not None:
             yield GiveSign(card, status)
+        if work.marks and (mark := card.to_accept) is not None:
+            yield GiveSign(card, mark)
 
 
 def next_due_ms(work: Work, now_ms: int) -> int | None:

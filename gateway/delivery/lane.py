@@ -201,6 +201,7 @@ class Lane:
             served=self._served,
             repairs_first=self._repairs_first,
             thread_states=adapter is not None and adapter.capabilities.native_stop,
+            marks=adapter is not None and adapter.capabilities.reactions,
         )
 
     def _wait_ms(self, job: Job) -> int:

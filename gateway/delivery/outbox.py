@@ -64,7 +64,8 @@ class Outbox:
         """A live card has changed, or something of it is due."""
         adapter = self._resources.adapter(card.place)
         states = adapter is not None and adapter.capabilities.native_stop
-        if card.to_send or card.to_edit or card.to_type or (states and card.to_mark):
+        marks = adapter is not None and adapter.capabilities.reactions
+        if card.to_send or card.to_edit or card.to_type or (states and card.to_mark) or (marks and card.to_accept):
             self._lane(card.place).wake(rows=False)
             self._start(_key(card.place))
 

@@ -18,6 +18,7 @@ from gateway.delivery.alarms import Alarms
 from gateway.delivery.border import CONSUMER, Directory, Journal, Peek
 from gateway.delivery.cards import (
     CARD_AFTER_SECONDS,
+    MARK_AFTER_SECONDS,
     STALL_SECONDS,
     TYPING_AFTER_SECONDS,
     TYPING_EVERY_SECONDS,
@@ -396,6 +397,7 @@ class Reader:
             destination.place,
             labels=label_lines(destination.workspace, destination.origin),
             reply_to=None if asking is None or asking.private else asking.ref,
+            asked=asking.ref if asking is not None and asking.spoken else None,
             private=asking is not None and asking.private,
         )
         await self._find_card(card)
@@ -414,6 +416,7 @@ class Reader:
             destination.place,
             labels=label_lines(destination.workspace, destination.origin),
             reply_to=None if asking is None or asking.private else asking.ref,
+            asked=asking.ref if asking is not None and asking.spoken else None,
             private=asking is not None and asking.private,
         )
         if card.private:
@@ -519,6 +522,8 @@ class Reader:
         self._outbox.attach(card)
         now = self._resources.clock.now_ms()
         self._alarms.set(now + round(TYPING_AFTER_SECONDS * 1000), lambda: self._type(card))
+        if card.asked is not None:
+            self._alarms.set(now + round(MARK_AFTER_SECONDS * 1000), lambda: self._mark(card))
         self._alarms.set(now + round(CARD_AFTER_SECONDS * 1000), lambda: self._want(card))
         self._alarms.set(now + round(STALL_SECONDS * 1000), lambda: self._watch(card))
 
@@ -539,6 +544,11 @@ class Reader:
         self._outbox.look(card)
         again = self._resources.clock.now_ms() + round(TYPING_EVERY_SECONDS * 1000)
         self._alarms.set(again, lambda: self._type(card))
+
+    def _mark(self, card: LiveCard) -> None:
+        if not card.over:
+            card.marking = True
+            self._outbox.look(card)
 
     def _keep_time(self, card: LiveCard) -> None:
         """Let the card's clock go on while its turn runs; one that waits for a person shows none."""

@@ -442,12 +442,13 @@ class Sending:
             account.reached()
             card.shown, card.failures = digest, 0
 
-    async def give_sign(self, card: LiveCard, view: ThreadStatus | None) -> None:
-        """Typing, or the platform's own state of the thread. A sign that fails is not missed."""
+    async def give_sign(self, card: LiveCard, view: ThreadStatus | Reaction | None) -> None:
+        """Typing, the platform's own state of the thread, or a mark. A sign that fails is not missed, but one that the
+        platform put off is given later, if it is still true by then."""
         adapter = self._resources.adapter(card.place)
         account = self._resources.account(card.place)
-        card.typing = False if view is None else card.typing
-        card.status = card.status if view is None else view.state
+        before = card.status
+        _given(card, view)
         if adapter is None:
             return
         account.budget.take(card.place)
@@ -455,10 +456,21 @@ class Sending:
             await adapter.send(card.place, view or Typing(), f"sign:{card.turn_id}", 1)
         except RateLimited as error:
             account.budget.ban(card.place, self._now + round(error.retry_after * 1000))
+            card.status, card.marking = before, card.marking or isinstance(view, Reaction)
         except AdapterError as error:
             log.debug("no sign of life for turn %s: %s", card.turn_id, policy.reason_of(error))
         except Exception as error:  # noqa: BLE001 - a sign of life is not worth an answer
             _log_fault(error, view or Typing())
+
+
+def _given(card: LiveCard, view: ThreadStatus | Reaction | None) -> None:
+    match view:
+        case None:
+            card.typing = False
+        case ThreadStatus(state=state):
+            card.status = state
+        case Reaction():
+            card.marking = False
 
 
 async def report_undelivered(resources: Resources) -> None:

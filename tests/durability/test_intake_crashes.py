@@ -35,11 +35,10 @@ async def a_message(s: Stage) -> Inbound:
 
 
 async def one_session_with_the_message(s: Stage) -> None:
-    """One session, the words once, one mark."""
+    """One session, the words once."""
     assert s.sessions.texts() == ["hello"]
     assert len(await s.bound()) == 1
     assert s.sessions.session(await s.session_of()).turns == 1
-    assert await s.marks() == ["accepted"]
 
 
 async def a_new(s: Stage) -> Inbound:

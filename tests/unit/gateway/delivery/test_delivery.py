@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from adapters.contract import Answer, ApprovalCard, Document, MessageRef, Notice, TurnCard, Typing, Verbatim
+from adapters.contract import (
+    Answer,
+    ApprovalCard,
+    Document,
+    MessageRef,
+    Notice,
+    Reaction,
+    TurnCard,
+    Typing,
+    Verbatim,
+)
+from adapters.errors import RateLimited
 from gateway.delivery import Asking
 from runtime.protocol import events
 from runtime.protocol.approvals import Resolution
 from runtime.protocol.context import Usage
-from tests.support.delivering import PLACE, Bench, bench, controls_of, pending
+from tests.support.delivering import FAST, PLACE, Bench, bench, controls_of, pending
 
 
 @pytest.fixture
@@ -109,6 +121,68 @@ async def test_typing_is_owned_by_the_turn(on: Bench) -> None:
     on.clock.advance(60)
     await on.rest()
     assert len(on.adapter.sent(Typing)) == 1
+
+
+ASKED = MessageRef(platform="rec", account="bot", chat="42", id="7")
+
+
+async def test_a_message_that_is_not_answered_within_a_second_gets_its_mark(tmp_path: Path) -> None:
+    """Once, before the card; it is no row, and the turn's end does not wait for it."""
+    async with bench(tmp_path, replace(FAST, reactions=True)) as on:
+        on.people.asked["in:1"] = Asking(ref=ASKED, private=True)
+        await on.happen(started())
+        await on.rest()
+        on.clock.advance(0.99)
+        await on.rest()
+        assert not on.adapter.sent(Reaction)
+        on.clock.advance(0.01)
+        await on.until(lambda: on.adapter.sent(Reaction))
+        on.clock.advance(20)
+        await on.until(lambda: on.adapter.sent(TurnCard))
+        await on.happen(complete())
+        await on.rest()
+        assert on.adapter.sent(Reaction) == [Reaction(ref=ASKED, mark="accepted")]
+        assert [row[0] for row in await on.states()] == ["card", "answer"]
+
+
+@pytest.mark.parametrize("spoken", [True, False])
+async def test_what_shows_itself_or_was_pressed_gets_no_mark(tmp_path: Path, spoken: bool) -> None:
+    """Neither a message whose card is there already, nor one of ours that somebody pressed."""
+    async with bench(tmp_path, replace(FAST, reactions=True)) as on:
+        on.people.asked["in:1"] = Asking(ref=ASKED, spoken=spoken)
+        calls = [events.ToolCallBegin(turn_id="t1", call_id="c", name="shell")] if spoken else []
+        await on.happen(started(), *calls)
+        await on.rest()
+        for _ in range(3):
+            on.clock.advance(1)
+            await on.rest()
+        await on.happen(complete())
+        await on.rest()
+        assert on.adapter.sent(TurnCard)
+        assert not on.adapter.sent(Reaction)
+
+
+@pytest.mark.parametrize("answered", [True, False])
+async def test_a_mark_that_was_put_off_is_given_later_or_not_at_all(tmp_path: Path, answered: bool) -> None:
+    """A ban counts for the whole chat; after it the answer is first, and then there is nothing left to mark."""
+    async with bench(tmp_path, replace(FAST, reactions=True, can_edit=False)) as on:
+        on.people.asked["in:1"] = Asking(ref=ASKED)
+        on.adapter.fail_when = lambda view: RateLimited("slow", retry_after=9) if isinstance(view, Reaction) else None
+        await on.happen(started())
+        await on.rest()
+        on.clock.advance(1)
+        await on.until(lambda: on.adapter.sent(Reaction))
+        on.adapter.fail_when = lambda view: None
+        if answered:
+            await on.happen(complete())
+            await on.until(lambda: on.delivery._reader.resting)
+        await on.until(lambda: on.clock.sleeping >= 2)
+        before = len(on.adapter.requests)
+        on.clock.advance(9)
+        await on.until(lambda: len(on.adapter.requests) > before)
+        await on.rest()
+        after = {type(request.view) for request in on.adapter.requests[before:]}
+        assert after == {Answer} if answered else Reaction in after, after
 
 
 async def test_in_a_group_the_answer_points_at_its_question(on: Bench) -> None:

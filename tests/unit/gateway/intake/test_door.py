@@ -267,4 +267,4 @@ async def test_group_that_moves_while_words_wait(tmp_path: Path) -> None:
         s.clock.advance(0.5)
         await s.settled()
         assert await s.bound() == {("-200", "", ""): session}
-        assert [place for place, _ in await s.planned()] == [new, new]
+        assert [place for place, _ in await s.planned()] == [new]

@@ -23,10 +23,10 @@ async def rows_of(s: Stage) -> list[tuple[object, ...]]:
 async def test_paste_in_parts_is_one_message(tmp_path: Path) -> None:
     """Parts that follow a long part within 1.5 s are one message, joined as they were cut."""
     async with stage(tmp_path) as s:
-        await s.intake(s.message(LONG))
-        s.clock.advance(1.4)
-        await s.intake(s.message("y" * LONG_PART))
-        s.clock.advance(1.4)
+        for taken, part in enumerate((LONG, "y" * LONG_PART), 1):
+            await s.intake(s.message(part))
+            await s.until(lambda n=taken: s.router.held == n)
+            s.clock.advance(1.4)
         await s.intake(s.message("tail"))
         await s.settled()
         assert s.sessions.texts() == [LONG + "y" * LONG_PART + "tail"]

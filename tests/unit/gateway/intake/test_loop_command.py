@@ -60,7 +60,7 @@ async def submitted(s: Stage) -> list[ops.Op]:
 
 
 async def test_a_loop_begins(tmp_path: Path) -> None:
-    """In the session of its place, which begins with it, on behalf of whoever wrote it; the message gets its mark."""
+    """In the session of its place, which begins with it, on behalf of whoever wrote it."""
     async with stage(tmp_path) as s:
         await s.say("/loop 5 rounds=20 fix the tests")
         op = ops.StartLoop(prompt="fix the tests", max_iterations=5, max_rounds=20, author="Ann", principal=OWNER)

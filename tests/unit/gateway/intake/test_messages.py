@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from adapters.contract import Capabilities, InboundFile, InboundKind, Notice, Quote, Reaction
+from adapters.contract import Capabilities, InboundFile, InboundKind, Notice, Quote
 from runtime.errors import ConfigurationError
 from runtime.protocol.session import Quoted
 from tests.support.intake import ANN_PRIVATE, BOB, GROUP, STOPPED, person, stage
 
 
 async def test_first_words_begin_a_session(tmp_path: Path) -> None:
-    """Words in a new place begin a session, go to it as they are, and get a mark."""
+    """Words in a new place begin a session and go to it as they are; delivery shows that they were taken."""
     async with stage(tmp_path) as s:
-        said = await s.say("hello")
+        await s.say("hello")
         session = await s.session_of()
         [(submitted_to, op, submission)] = s.sessions.submitted
         assert (submitted_to, op.text, op.author, op.principal, submission) == (
@@ -25,7 +25,7 @@ async def test_first_words_begin_a_session(tmp_path: Path) -> None:
             "in:1",
         )
         assert await s.outcomes() == ["turn"]
-        assert await s.views() == [Reaction(ref=said.ref, mark="accepted")]
+        assert await s.views() == []
 
 
 async def test_session_keeps_its_labels(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ async def test_follow_up_is_told_what_happens_with_it(tmp_path: Path) -> None:
     async with stage(tmp_path) as s:
         await s.say("one")
         await s.say("two")
-        assert await s.marks() == ["accepted", "steered"]
+        assert await s.marks() == ["steered"]
         assert await s.outcomes() == ["turn", "steer"]
 
 
@@ -66,7 +66,7 @@ async def test_queued_words_can_be_steered_or_removed(tmp_path: Path) -> None:
         assert [(n.text, n.notify, [c.label for c in n.controls]) for n in notices] == [
             ("Queued (#1).", False, ["Steer now", "Remove"])
         ]
-        assert await s.marks() == ["accepted", "queued", "queued"]
+        assert await s.marks() == ["queued", "queued"]
         [(choices, session, message)] = await s.rows("SELECT choices, session_id, request_id FROM surfaces")
         assert (choices, session, message) == ("pq", await s.session_of(), "in:2")
 
