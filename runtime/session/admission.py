@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from runtime import transitions
-from runtime.protocol import events, ops
+from runtime.protocol import ops
 from runtime.protocol.checkpoint import Checkpoint, Receipt
 from runtime.protocol.session import Boundary, Delivery, QueuedMessage
+from runtime.session.receipts import accepted, refused
 from runtime.transitions import Draft
 
 TOO_LONG = f"the message is longer than {ops.MAX_TEXT_BYTES >> 20} MiB; send it as a file"
@@ -99,9 +100,4 @@ def admit_promotion(draft: Draft, op: ops.PromoteQueued, submission_id: str) -> 
 
 
 def _done_or_warned(draft: Draft, submission_id: str, done: bool, otherwise: str) -> Receipt:
-    if not done:
-        draft.emit(events.Warning(message=otherwise), submission_id)
-        return Receipt(submission_id=submission_id, status="rejected", reason=otherwise)
-    receipt = Receipt(submission_id=submission_id, status="accepted")
-    draft.receipts.append(receipt)
-    return receipt
+    return accepted(draft, submission_id) if done else refused(draft, submission_id, otherwise)

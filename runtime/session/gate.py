@@ -12,7 +12,7 @@ from typing import TypeAlias
 from runtime.clock import Clock
 from runtime.errors import SandboxError, ToolError
 from runtime.policy import ApprovalPolicy, Rule
-from runtime.protocol.approvals import Action, Grant
+from runtime.protocol.approvals import Action, Grant, PendingApproval
 from runtime.protocol.context import JsonValue, Outcome, ToolCall, ToolResult
 from runtime.tools.base import Replay, Tool, ToolContext, ToolOutput, ToolSpec, Workspace
 from runtime.tools.workspace import enter_workspace
@@ -110,6 +110,10 @@ class Gate:
         except Exception:
             log.exception("the summary of %s failed", call.name)
             return ""
+
+    def summaries(self, approval: PendingApproval) -> tuple[str, ...]:
+        """One line about each call that a person is asked about."""
+        return tuple(self.summary(call) for call in approval.calls if call.call_id in approval.gated)
 
     async def authorise(self, call: ToolCall, context: ToolContext, grants: Sequence[Grant], now_ms: int) -> Verdict:
         """Decide on one call. Whatever goes wrong here, the call does not run."""

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from runtime import loop_moves, transitions
 from runtime.errors import CheckpointError, LoopError
 from runtime.loop_moves import FINAL
-from runtime.protocol import events, ops
+from runtime.protocol import ops
 from runtime.protocol.approvals import InterruptResult
 from runtime.protocol.checkpoint import Receipt
 from runtime.protocol.loops import LoopState, LoopStatus
+from runtime.session.receipts import accepted, refused
 from runtime.transitions import Draft
 
 NOT_ADMITTED = "Session checkpoint failed; execution not admitted"
@@ -96,9 +97,9 @@ def admit_start(draft: Draft, op: ops.StartLoop, submission_id: str, owner: str)
     elif found is not None and not found.ended:
         problem = "a loop runs already; stop it first"
     if problem is not None:
-        return _refused(draft, submission_id, problem)
+        return refused(draft, submission_id, problem)
     transitions.start_loop(draft, loop_moves.admitted(op, submission_id, owner, found, draft.now_ms))
-    return _accepted(draft, submission_id)
+    return accepted(draft, submission_id)
 
 
 def admit_stop(draft: Draft, op: ops.StopLoop, submission_id: str) -> Receipt:
@@ -106,12 +107,12 @@ def admit_stop(draft: Draft, op: ops.StopLoop, submission_id: str) -> Receipt:
     loop = loop_moves.loop_of(draft.checkpoint)
     other = loop is not None and op.loop_id not in (None, loop.loop_id)
     if loop is None or other or (loop.status in FINAL and loop.status != LoopStatus.RECOVERY_UNSUPPORTED):
-        return _refused(draft, submission_id, "no loop runs", InterruptResult(status="not_running"))
+        return refused(draft, submission_id, "no loop runs", InterruptResult(status="not_running"))
     if loop.status == LoopStatus.RECOVERY_UNSUPPORTED:
         transitions.set_loop(draft, loop_moves.cancelled(loop, op.by))
     elif loop.status == LoopStatus.RUNNING:
         _stop(draft, loop, op)
-    return _accepted(draft, submission_id, InterruptResult(status="stopping"))
+    return accepted(draft, submission_id, InterruptResult(status="stopping"))
 
 
 def _stop(draft: Draft, loop: LoopState, op: ops.StopLoop) -> None:
@@ -127,11 +128,11 @@ def admit_continuation(draft: Draft, op: ops.ContinueLoop, submission_id: str, o
     """Let a lost loop go on, or say why not."""
     loop = loop_moves.loop_of(draft.checkpoint)
     if draft.checkpoint.retiring:
-        return _refused(draft, submission_id, "this session has ended")
+        return refused(draft, submission_id, "this session has ended")
     if loop is None or loop.loop_id != op.loop_id or loop.status != LoopStatus.RECOVERY_UNSUPPORTED or not loop.ended:
-        return _refused(draft, submission_id, "that loop does not wait to be continued")
+        return refused(draft, submission_id, "that loop does not wait to be continued")
     transitions.start_loop(draft, loop_moves.continued(loop, owner, draft.now_ms))
-    return _accepted(draft, submission_id)
+    return accepted(draft, submission_id)
 
 
 def retire_loop(draft: Draft, by: str | None) -> None:
@@ -139,14 +140,3 @@ def retire_loop(draft: Draft, by: str | None) -> None:
     loop = loop_moves.loop_of(draft.checkpoint)
     if loop is not None and loop.status == LoopStatus.RUNNING and not loop_moves.within_iteration(draft.checkpoint):
         transitions.set_loop(draft, loop_moves.cancelled(loop, by))
-
-
-def _accepted(draft: Draft, submission_id: str, result: InterruptResult | None = None) -> Receipt:
-    receipt = Receipt(submission_id=submission_id, status="accepted", result=result)
-    draft.receipts.append(receipt)
-    return receipt
-
-
-def _refused(draft: Draft, submission_id: str, problem: str, result: InterruptResult | None = None) -> Receipt:
-    draft.emit(events.Warning(message=problem), submission_id)
-    return Receipt(submission_id=submission_id, status="rejected", reason=problem, result=result)

@@ -174,9 +174,10 @@ def test_only_the_gate_runs_a_tool() -> None:
         and node.func.value.id in {"tool", "each_tool", "found"}
     }
     assert runners == {"runtime/session/gate.py"}
-    agent = (ROOT / "runtime/session/agent.py").read_text()
-    assert "config.tools," in agent
-    assert agent.count("config.tools") == 1, "the session hands its tools to the gate, and keeps none"
+    session = {path.name: path.read_text().count("config.tools") for path in (ROOT / "runtime/session").glob("*.py")}
+    holders = {name: count for name, count in session.items() if count}
+    assert holders == {"state.py": 1}, "the session hands its tools to the gate, and keeps none"
+    assert "config.tools," in (ROOT / "runtime/session/state.py").read_text()
 
 
 PROCESS_STARTERS = {"subprocess", "pty", "multiprocessing"}
