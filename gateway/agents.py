@@ -17,6 +17,7 @@ from runtime.errors import ConfigurationError
 from runtime.faults import Faults
 from runtime.middleware import HookContext, Middleware, Outcome, Reject
 from runtime.models.base import Model, ModelRouter
+from runtime.models.fallback import FallbackModel
 from runtime.policy import ApprovalPolicy
 from runtime.protocol.approvals import Action
 from runtime.store.base import CheckpointStore
@@ -70,6 +71,7 @@ class Agents:
         self._clock = clock
         self._faults = faults
         self._new_id = new_id
+        self._chains: dict[tuple[str, ...], FallbackModel] = {}
 
     async def config_for(self, session_id: str) -> AgentConfig:
         """The configuration of a session that a chat began. ConfigurationError: it must not be opened, and why."""
@@ -117,10 +119,18 @@ class Agents:
         missing = [name for name in first if name not in self._models]
         if missing:
             raise ConfigurationError(f"the model {missing[0]!r} of this place is not in [[models]]; add it there")
-        router = ModelRouter(names[0], self._models[names[0]])
+        router = ModelRouter(names[0], self._with_fallback(tuple(first)))
         for name in names[1:]:
             router.register(name, self._models[name])
         return router
+
+    def _with_fallback(self, chain: tuple[str, ...]) -> Model:
+        """The first model, with the others behind it; shared, so that one session finds out for all that it fails."""
+        if len(chain) == 1:
+            return self._models[chain[0]]
+        if chain not in self._chains:
+            self._chains[chain] = FallbackModel([self._models[name] for name in chain], self._clock)
+        return self._chains[chain]
 
     def _tools_of(self, agent: AgentSection) -> Sequence[Tool]:
         if agent.tools is None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypedDict, runtime_checkable
 
 from adapters.contract import Adapter, Environment, Inbound, Notice, Place
 from adapters.registry import factory_of
@@ -43,7 +43,9 @@ from runtime.errors import ConfigurationError
 from runtime.faults import NO_FAULTS, Faults
 from runtime.host import Runtime
 from runtime.models.base import Model
+from runtime.models.prices import Prices
 from runtime.protocol import ops
+from runtime.protocol.context import JsonValue
 from runtime.protocol.events import Event
 from runtime.protocol.session import SessionContext
 from runtime.store.sqlite import SqliteStore
@@ -55,7 +57,6 @@ KEPT_MS = 30 * DAY_MS
 """How long inbound keys, deliveries and receipts are remembered: far beyond every platform's redelivery."""
 
 HOUSEKEEPING_SECONDS = 3600.0
-OPENAI_URL = "https://api.openai.com/v1"
 
 Announce = Callable[[str], None]
 """Shows a line to whoever started the gateway: the claim code, and that it is ready."""
@@ -133,20 +134,44 @@ def _model(section: ModelSection, clock: Clock) -> Model:
             from runtime.models.demo import DemoModel
 
             return DemoModel(clock=clock)
-        case "openai":
-            from runtime.models.provider import openai_compatible
+        case "openai" | "anthropic" | "google":
+            return _provider_model(section, section.api_key.reveal() if section.api_key else "")
 
-            return openai_compatible(
-                section.base_url or OPENAI_URL,
-                section.api_key.reveal() if section.api_key else "",
-                section.model,
-                context_window=section.context_window,
-                timeout_seconds=section.timeout_seconds,
-                settings=None if section.max_output_tokens is None else {"max_tokens": section.max_output_tokens},
-                marker_secret=secrets.token_bytes(16),
-            )
-        case "anthropic" | "google":
-            raise ValueError(f'models.{section.name}: provider {section.provider!r} is not built yet; use "openai"')
+
+def _provider_model(section: ModelSection, key: str) -> Model:
+    from runtime.models import provider
+
+    options: _Options = {
+        "context_window": section.context_window,
+        "timeout_seconds": section.timeout_seconds,
+        "settings": None if section.max_output_tokens is None else {"max_tokens": section.max_output_tokens},
+        "prices": _prices(section),
+        "marker_secret": secrets.token_bytes(16),
+    }
+    match section.provider:
+        case "anthropic":
+            base_url = section.base_url or provider.ANTHROPIC_URL
+            return provider.anthropic(key, section.model, base_url=base_url, **options)
+        case "google":
+            base_url = section.base_url or provider.GOOGLE_URL
+            return provider.google(key, section.model, base_url=base_url, **options)
+        case _:
+            return provider.openai_compatible(section.base_url or provider.OPENAI_URL, key, section.model, **options)
+
+
+class _Options(TypedDict):
+    context_window: int
+    timeout_seconds: float
+    settings: Mapping[str, JsonValue] | None
+    prices: Prices | None
+    marker_secret: bytes
+
+
+def _prices(section: ModelSection) -> Prices | None:
+    """The prices that the configuration gives; None where it gives none, and the library's list counts."""
+    if not section.input_price and not section.output_price:
+        return None
+    return Prices(input=section.input_price, output=section.output_price, cached_input=section.cached_input_price)
 
 
 def _maker(name: str, settings: Mapping[str, object], environment: Environment) -> Callable[[], Adapter]:

@@ -14,9 +14,6 @@ from gateway.config.problems import Problem
 from gateway.exits import ExitCode
 
 NOT_ENFORCED = (
-    "models.input_price",
-    "models.cached_input_price",
-    "models.output_price",
     "bindings.limits.usd_per_session",
     "bindings.limits.usd_per_day",
     "limits.messages_per_minute",
@@ -198,12 +195,24 @@ def _unbuilt(config: Config) -> Iterator[Problem]:
     for key in _set_in_vain(config):
         yield Problem(key=key, message="is set, and this version does not act on it yet", remedy="remove it")
     for index, model in enumerate(config.models):
-        if model.provider not in ("demo", "openai"):
+        library = _LIBRARIES.get(model.provider)
+        if library is not None and not _is_installed(library):
             yield Problem(
                 key=("models", index, "provider"),
-                message=f"is `{model.provider}`, which this version cannot speak to yet",
-                remedy="use `openai` with the base_url of a server that has the same interface",
+                message=f"is `{model.provider}`, and its library is not installed",
+                remedy=f"install it with `pip install 'pilothouse[{model.provider}]'`",
             )
+
+
+_LIBRARIES = {"anthropic": "anthropic", "google": "google.genai"}
+"""Libraries that only an extra of the same name as the provider brings."""
+
+
+def _is_installed(library: str) -> bool:
+    try:
+        return find_spec(library) is not None
+    except ModuleNotFoundError:  # not even the package that it lies in is there
+        return False
 
 
 def _set_in_vain(config: Config) -> Iterator[KeyPath]:

@@ -338,7 +338,8 @@ class ModelSection(Section):
     """How long one step may take before it is tried again."""
 
     input_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """US dollars for a million tokens read; 0: not known, nothing is counted against spend limits."""
+    """US dollars for a million tokens read. With `input_price` and `output_price` both 0, the prices of the list that
+    came with the program count; a model that is not in it costs nothing, and no spend limit holds for it."""
 
     cached_input_price: Annotated[float | None, Field(ge=0, allow_inf_nan=False)] = None
     """US dollars for a million tokens read from the provider's cache; absent: as `input_price`."""

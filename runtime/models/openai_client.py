@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ipaddress
 from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
 from openai import AsyncOpenAI
 from openai.resources.chat import AsyncChat
 from openai.resources.chat.completions import AsyncCompletions
@@ -17,8 +15,9 @@ from pydantic_ai.providers import Provider
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
+from runtime.models.connections import http_client, patience
+
 _OPENAI = "api.openai.com"
-_CONNECT_SECONDS = 15.0
 
 
 class _Completions(AsyncCompletions):
@@ -48,26 +47,15 @@ class _Client(AsyncOpenAI):
 
 def openai_client(base_url: str, api_key: str, timeout_seconds: float) -> AsyncOpenAI:
     """A client for one server. `timeout_seconds` bounds a silence, not a whole answer."""
-    timeout = httpx2.Timeout(timeout_seconds, connect=min(_CONNECT_SECONDS, timeout_seconds))
     client = _Client(
         base_url=base_url,
         api_key=api_key or "none",  # a local server wants none, and the SDK insists on one
         max_retries=0,
-        timeout=timeout,
-        # A proxy from the environment is for the outside world, and would be told of every word said to a local server.
-        http_client=httpx2.AsyncClient(timeout=timeout, trust_env=not is_local(base_url), follow_redirects=False),
+        timeout=patience(timeout_seconds),
+        http_client=http_client(base_url, timeout_seconds),
     )
     client.organization = client.project = None  # the SDK takes them from the environment, for any server
     return client
-
-
-def is_local(base_url: str) -> bool:
-    """Whether the server runs on this machine."""
-    host = urlsplit(base_url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def chat_model(client: AsyncOpenAI, base_url: str, model: str, context_window: int) -> OpenAIChatModel:

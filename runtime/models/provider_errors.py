@@ -74,15 +74,19 @@ def model_error(name: str, error: Exception) -> ModelError:
 
 
 def _rejected(name: str, error: wire.ModelAPIError) -> ModelError:
-    if _TOO_LONG.search(f"{error.provider_error_code} {_message(error)}"):
+    if _is_too_long(error):
         return ContextTooLong(f"the conversation does not fit the model {name}")
     return ModelRefused(f"the provider of {name} refuses the request{_status(error)}{_detail(error)}")
 
 
 def _in_stream(name: str, error: wire.ModelAPIError) -> ModelError:
-    if _TOO_LONG.search(f"{error.provider_error_code} {_message(error)}"):
+    if _is_too_long(error):
         return ContextTooLong(f"the conversation does not fit the model {name}")
     return ModelUnavailable(f"the answer of {name} broke off", retry_after=error.retry_after)
+
+
+def _is_too_long(error: wire.ModelAPIError) -> bool:
+    return bool(_TOO_LONG.search(f"{error.provider_error_code} {_field(error, 'type')} {_message(error)}"))
 
 
 def _status(error: wire.ModelAPIError) -> str:
@@ -95,13 +99,18 @@ def _phase(error: wire.ModelConnectionError) -> str:
 
 def _message(error: wire.ModelAPIError) -> str:
     body = error.body
-    if isinstance(body, Mapping):
-        inner = cast("Mapping[str, Any]", body)
-        nested = inner.get("error", inner)
-        if isinstance(nested, Mapping):
-            nested = cast("Mapping[str, Any]", nested).get("message")
-        return nested[:2000] if isinstance(nested, str) else ""
-    return body[:2000] if isinstance(body, str) else ""
+    return body[:2000] if isinstance(body, str) else _field(error, "message")
+
+
+def _field(error: wire.ModelAPIError, name: str) -> str:
+    """A text of the error's body, whether the body is the error or holds it."""
+    body = error.body
+    if not isinstance(body, Mapping):
+        return ""
+    inner = cast("Mapping[str, Any]", body)
+    nested = inner.get("error", inner)
+    found = cast("Mapping[str, Any]", nested).get(name) if isinstance(nested, Mapping) else nested
+    return found[:2000] if isinstance(found, str) else ""
 
 
 def _detail(error: wire.ModelAPIError) -> str:

@@ -15,6 +15,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from runtime.errors import ModelRefused, ModelUnavailable
 from runtime.models.base import Delta, ModelReply, ModelRequest
+from runtime.models.prices import Prices
 from runtime.models.prompt import marker
 from runtime.models.provider_errors import provider_errors
 from runtime.models.pydantic_messages import ConversationCache, converter, native_of, parts_of, with_reminders
@@ -32,21 +33,24 @@ def from_pydantic_ai(
     name: str | None = None,
     context_window: int | None = None,
     settings: ModelSettings | None = None,
+    prices: Prices | None = None,
     marker_secret: bytes = b"",
     requires_finish_reason: bool = True,
 ) -> PydanticAIModel:
     """A model of pydantic-ai as one of the runtime's.
 
     `context_window` is in tokens; without it the library's own knowledge counts, else 128,000. `settings` hold for
-    every request, and are overridden by a request's own. `marker_secret` makes the marks around quoted text
-    unpredictable to those who know this program. `requires_finish_reason` treats an answer that ends without saying
-    why as broken off, for chat completions; switch it off for a server that never says why.
+    every request, and are overridden by a request's own. Without `prices` the library's own list counts.
+    `marker_secret` makes the marks around quoted text unpredictable to those who know this program.
+    `requires_finish_reason` treats an answer that ends without saying why as broken off, for chat completions; switch
+    it off for a server that never says why.
     """
     return PydanticAIModel(
         model,
         name=name or model.model_name,
         context_window=context_window or model.context_window or DEFAULT_WINDOW,
         settings=_NO_RETRIES | (settings or {}),  # type: ignore[operator]
+        prices=prices,
         marker_secret=marker_secret,
         requires_finish_reason=requires_finish_reason and _is_chat_completions(model),
     )
@@ -62,6 +66,7 @@ class PydanticAIModel:
         name: str,
         context_window: int,
         settings: ModelSettings,
+        prices: Prices | None = None,
         marker_secret: bytes,
         requires_finish_reason: bool,
     ) -> None:
@@ -69,6 +74,7 @@ class PydanticAIModel:
         self.context_window = context_window
         self._model = model
         self._settings = settings
+        self._prices = prices
         self._inline_system = bool(model.profile.get("supports_inline_system_prompts", False))
         self.conversations = ConversationCache(converter(marker(marker_secret), inline_system=self._inline_system))
         self._requires_finish_reason = requires_finish_reason
@@ -119,13 +125,13 @@ class PydanticAIModel:
             raise ModelRefused(f"the provider of {self.name} filtered the answer")
         return ModelReply(
             parts=parts,
-            usage=_usage(response),
+            usage=_usage(response, self._prices),
             end_turn=not any(isinstance(part, ToolCall) for part in parts),
             native=native_of(response, parts),
         )
 
     def _broke_off(self, response: wire.ModelResponse) -> bool:
-        # The library takes a chat completion that merely ends for a finished one; only these details tell them apart.
+        # The library takes an answer that merely ends for a finished one; only these details tell them apart.
         details = response.provider_details or {}
         return self._requires_finish_reason and not ({"finish_reason", "refusal"} & details.keys())
 
@@ -147,13 +153,14 @@ def _text_of(event: object) -> str:
             return ""
 
 
-def _usage(response: wire.ModelResponse) -> Usage:
-    return Usage(
-        input_tokens=response.usage.input_tokens,
-        output_tokens=response.usage.output_tokens,
-        cache_read_tokens=response.usage.cache_read_tokens,
-        cost_usd=_cost(response),
-    )
+def _usage(response: wire.ModelResponse, prices: Prices | None) -> Usage:
+    used = response.usage
+    tokens = {
+        "input_tokens": used.input_tokens,
+        "output_tokens": used.output_tokens,
+        "cache_read_tokens": used.cache_read_tokens,
+    }
+    return Usage(**tokens, cost_usd=_cost(response) if prices is None else prices.cost(**tokens))
 
 
 def _cost(response: wire.ModelResponse) -> float:

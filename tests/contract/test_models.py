@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import pytest
 
-from runtime.models import from_pydantic_ai, openai_compatible
+from runtime.models import anthropic, from_pydantic_ai, google, openai_compatible
 from runtime.models.base import Model, ModelReply, ModelRequest
 from runtime.models.demo import DemoModel
+from runtime.models.provider import ProviderModel
 from runtime.models.scripted import ScriptedModel
 from runtime.protocol.context import (
     AssistantMessage,
@@ -29,6 +30,7 @@ from runtime.protocol.context import (
 from runtime.store.codec import decode_item, encode_item
 from runtime.tools.files import workspace_tools
 from tests.support.model_server import ModelServer, calls, text
+from tests.support.provider_servers import AnthropicServer, GoogleServer
 
 ASKED = "note in todo.txt that the release is on Friday"
 ARGUMENTS = {"path": "todo.txt", "content": "the release is on Friday\n", "mode": "append"}
@@ -76,12 +78,11 @@ async def scripted() -> AsyncIterator[Subject]:
 
 
 @asynccontextmanager
-async def openai() -> AsyncIterator[Subject]:
-    """A server on the loopback, over real HTTP."""
+async def served(server: ModelServer, make: Callable[[str], ProviderModel]) -> AsyncIterator[Subject]:
+    """A server on the loopback, over real HTTP, and the model that speaks to it."""
 
     def answer(body: dict[str, Any]) -> Any:
-        last = body["messages"][-1]
-        match decide(last["role"], last["content"]):
+        match decide(*server.last_message(body)):
             case "noted":
                 return text(NOTED)
             case "long":
@@ -89,12 +90,28 @@ async def openai() -> AsyncIterator[Subject]:
             case _:
                 return calls(("write_file", ARGUMENTS))
 
-    async with ModelServer(default=answer) as server:
-        model = openai_compatible(server.base_url, "key", "scripted")
+    server.default = answer
+    async with server:
+        model = make(server.base_url)
         try:
             yield Subject(model=model)
         finally:
             await model.aclose()
+
+
+def openai_chat() -> AbstractAsyncContextManager[Subject]:
+    """OpenAI's chat completions."""
+    return served(ModelServer(), lambda url: openai_compatible(url, "key", "scripted"))
+
+
+def anthropic_messages() -> AbstractAsyncContextManager[Subject]:
+    """Anthropic's messages."""
+    return served(AnthropicServer(), lambda url: anthropic("key", "scripted", base_url=url))
+
+
+def google_gemini() -> AbstractAsyncContextManager[Subject]:
+    """Google's Gemini API."""
+    return served(GoogleServer(), lambda url: google("key", "scripted", base_url=url))
 
 
 @asynccontextmanager
@@ -119,7 +136,9 @@ async def pydantic() -> AsyncIterator[Subject]:
     yield Subject(model=from_pydantic_ai(FunctionModel(stream_function=answer), name="function"))
 
 
-@pytest.fixture(params=[demo, scripted, openai, pydantic], ids=lambda make: make.__name__)
+@pytest.fixture(
+    params=[demo, scripted, openai_chat, anthropic_messages, google_gemini, pydantic], ids=lambda make: make.__name__
+)
 async def subject(request: pytest.FixtureRequest) -> AsyncIterator[Subject]:
     """Each model in turn."""
     async with request.param() as made:
@@ -236,5 +255,7 @@ async def test_usage_is_counted(subject: Subject) -> None:
 
 def test_the_table_covers_what_can_be_configured() -> None:
     """Every way to get a model stands in the table above."""
-    makers: list[Callable[..., Any]] = [DemoModel, ScriptedModel, openai_compatible, from_pydantic_ai]
-    assert len(makers) == 4
+    makers: list[Callable[..., Any]] = [
+        DemoModel, ScriptedModel, openai_compatible, anthropic, google, from_pydantic_ai
+    ]  # fmt: skip
+    assert len(makers) == 6

@@ -30,7 +30,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from aiohttp import web
 
@@ -85,8 +85,12 @@ def failure(status: int, message: str = "failed", code: str | None = None, **hea
 class ModelServer:
     """Serves a script on a loopback port. `requests` are the bodies, `headers` their headers, `ended` what became.
 
-    `replies` and `default` may be changed while it runs.
+    `replies` and `default` may be changed while it runs. Servers of other providers have the same scripts and a wire of
+    their own: see `provider_servers`.
     """
+
+    path = "/v1"
+    first_words = 1  # index of the event that brings them
 
     def __init__(
         self,
@@ -111,15 +115,35 @@ class ModelServer:
         self._runner: web.AppRunner | None = None
         self.base_url = ""
 
-    async def __aenter__(self) -> ModelServer:
+    def add_routes(self, router: web.UrlDispatcher) -> None:
+        """Where this provider is asked."""
+        router.add_post("/v1/chat/completions", self._chat)
+        router.add_get("/v1/models", self._models)
+
+    def last_message(self, body: dict[str, Any]) -> tuple[str, str]:
+        """Role and words of a request's last message."""
+        return body["messages"][-1]["role"], words_of(body["messages"][-1].get("content"))
+
+    def streams(self, request: web.Request, body: dict[str, Any]) -> bool:
+        """Whether the answer is to stream."""
+        return bool(body.get("stream"))
+
+    def events(self, body: dict[str, Any], reply: Reply) -> list[bytes]:
+        """The answer as it streams."""
+        return _events(body, reply)
+
+    def error(self, reply: Reply) -> Any:
+        """The body of a refusal."""
+        return {"error": reply.error}
+
+    async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=1 << 30)
-        app.router.add_post("/v1/chat/completions", self._chat)
-        app.router.add_get("/v1/models", self._models)
+        self.add_routes(app.router)
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self._port)
         await site.start()
-        self.base_url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+        self.base_url = f"http://127.0.0.1:{self._runner.addresses[0][1]}{self.path}"
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -160,8 +184,8 @@ class ModelServer:
             self._log.flush()
 
     def _reply_to(self, body: dict[str, Any], number: int) -> Reply:
-        last = _last_words(body)
-        source = self._by_rule(body["messages"][-1]["role"], last)
+        role, last = self.last_message(body)
+        source = self._by_rule(role, last)
         if source is None:
             source = self.replies.pop(0) if self.replies else self.default
         if source is None:
@@ -181,13 +205,13 @@ class ModelServer:
     async def _answered(self, request: web.Request, body: dict[str, Any], reply: Reply) -> web.StreamResponse | None:
         await asyncio.sleep(reply.delay)
         if reply.status != 200 or reply.error is not None:
-            return web.json_response({"error": reply.error}, status=reply.status, headers=reply.headers)
-        if not body.get("stream"):
+            return web.json_response(self.error(reply), status=reply.status, headers=reply.headers)
+        if not self.streams(request, body):
             return web.json_response(_whole(body, reply), headers=reply.headers)
         headers = {"Content-Type": "text/event-stream", **reply.headers}
         response = web.StreamResponse(headers=headers)
         await response.prepare(request)
-        events = list(_events(body, reply))
+        events = self.events(body, reply)
         for index, event in enumerate(events):
             if index == reply.break_after:
                 assert request.transport is not None
@@ -199,22 +223,22 @@ class ModelServer:
         return response
 
     async def _paused(self, reply: Reply, index: int) -> None:
-        if reply.hold and index == 1:  # after the first words
+        if reply.hold and index == self.first_words:
             self.held.set()
             await self.release.wait()
         if reply.pace:
             await asyncio.sleep(reply.pace)
 
 
-def _last_words(body: dict[str, Any]) -> str:
-    content = body["messages"][-1].get("content") or ""
-    return content if isinstance(content, str) else " ".join(part.get("text", "") for part in content)
+def words_of(content: Any) -> str:
+    """The text of a message, however its parts are cut."""
+    return content if isinstance(content, str) else " ".join(part.get("text", "") for part in content or ())
 
 
 def _events(body: dict[str, Any], reply: Reply) -> list[bytes]:
     chunks = [{"role": "assistant", "content": ""}]
-    chunks += [{"reasoning_content": piece} for piece in _pieces(reply.thinking, reply.piece)]
-    chunks += [{"content": piece} for piece in _pieces(reply.text, reply.piece)]
+    chunks += [{"reasoning_content": piece} for piece in pieces(reply.thinking, reply.piece)]
+    chunks += [{"content": piece} for piece in pieces(reply.text, reply.piece)]
     for index, call in enumerate(reply.calls):
         chunks += _call_chunks(index, call, reply.piece)
     events = [_event(_chunk(body, [{"index": 0, "delta": chunk, "finish_reason": None}])) for chunk in chunks]
@@ -232,11 +256,12 @@ def _call_chunks(index: int, call: Mapping[str, Any], size: int) -> list[dict[st
     arguments = call["arguments"] if isinstance(call["arguments"], str) else json.dumps(call["arguments"])
     named = {"index": index, "id": call.get("id", f"call_{index}"), "type": "function"}
     first = {**named, "function": {"name": call["name"], "arguments": ""}}
-    rest = [{"index": index, "function": {"arguments": piece}} for piece in _pieces(arguments, size)]
+    rest = [{"index": index, "function": {"arguments": piece}} for piece in pieces(arguments, size)]
     return [{"tool_calls": [delta]} for delta in (first, *rest)]
 
 
-def _pieces(words: str, size: int) -> list[str]:
+def pieces(words: str, size: int) -> list[str]:
+    """The words, cut."""
     return [words[start : start + size] for start in range(0, len(words), size)]
 
 

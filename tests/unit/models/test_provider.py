@@ -23,7 +23,7 @@ from runtime.errors import (
     ModelUnavailable,
 )
 from runtime.models.base import ModelReply, ModelRequest
-from runtime.models.provider import OpenAICompatibleModel, openai_compatible
+from runtime.models.provider import ProviderModel, openai_compatible
 from runtime.protocol.context import (
     AssistantMessage,
     Context,
@@ -53,7 +53,7 @@ def asked(*items: ContextItem, **more: Any) -> ModelRequest:
 class Wire:
     """A server with a script, and the model that speaks to it."""
 
-    def __init__(self, server: ModelServer, model: OpenAICompatibleModel) -> None:
+    def __init__(self, server: ModelServer, model: ProviderModel) -> None:
         self.server, self.model = server, model
         self.pieces: list[str] = []
 

@@ -290,10 +290,6 @@ UNBUILT = [
         '[[bindings]]\nplatform = "telegram"\n[bindings.limits]\nusd_per_day = 5.0',
         "pilothouse.toml:4: bindings[0].limits.usd_per_day is set, and this version does not act on it yet",
     ),
-    (
-        '[[models]]\nname = "d"\nprovider = "demo"\noutput_price = 1.0',
-        "pilothouse.toml:4: models[0].output_price is set, and this version does not act on it yet",
-    ),
     ('[discord]\ntoken = "MTIz.abc.def"', "pilothouse.toml:1: discord switches discord on, and there is no adapter"),
     ("[adapters.matrix]\nx = 1", "pilothouse.toml:1: adapters.matrix switches matrix on, and there is no adapter"),
     (
@@ -302,7 +298,7 @@ UNBUILT = [
     ),
     (
         '[terminal]\nenabled = true\n[[models]]\nname = "a"\nprovider = "google"\nmodel = "m"\napi_key = "abcdefgh"',
-        "pilothouse.toml:5: models[0].provider is `google`, which this version cannot speak to yet",
+        "pilothouse.toml:5: models[0].provider is `google`, and its library is not installed; install it with",
     ),
 ]
 
