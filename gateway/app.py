@@ -257,6 +257,7 @@ class Gateway:
                 undeliverable=lambda session, request, reason: gateway.undeliverable(session, request, reason),
                 tell_owner=lambda text: gateway.tell_owner(text),
                 moved=lambda place, chat: chat_moved(place, chat, clock.now_ms()),
+                opened=lambda stood_for, thread: (place_rows.thread_opened(stood_for, thread),),
             ),
             clock=clock,
             random_bytes=secrets.token_bytes,

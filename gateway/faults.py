@@ -17,4 +17,8 @@ POINTS: dict[str, str] = {
     "delivery.sending.after": "it is marked, and the platform does not have it",
     "delivery.sent.before": "the platform has it, and that is not stored",
     "delivery.sent.after": "that it was sent is stored",
+    "thread.opening.before": "a new thread is about to be marked as opening",
+    "thread.opening.after": "it is marked, and the platform was not asked",
+    "thread.opened.before": "it is open, and that is not stored",
+    "thread.opened.after": "it is stored, and what waited for it has moved there",
 }

@@ -113,6 +113,10 @@ Moved: TypeAlias = Callable[[Place, str], Sequence[Statement]]
 """(old place, the chat's new id): what else has to move, in the same transaction."""
 
 
+ThreadOpened: TypeAlias = Callable[[Place, Place], Sequence[Statement]]
+"""(the place that stood for a new thread, where it is): what else has to move, in the same transaction."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbours:
     """What delivery calls when something is beyond it."""
@@ -120,3 +124,4 @@ class Neighbours:
     undeliverable: Undeliverable
     tell_owner: TellOwner
     moved: Moved
+    opened: ThreadOpened = lambda stood_for, thread: ()

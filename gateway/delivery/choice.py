@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from adapters.contract import Place, Reaction, ThreadStatus, View
 from gateway.budget import Priority
 from gateway.delivery.cards import LiveCard
+from gateway.delivery.opening import Step
 from gateway.ledger.deliveries import DeliveryRow, Repair
+from gateway.ledger.threads import ROOT, Opening, is_new
 
 Thread: TypeAlias = "tuple[str | None, str | None, bool]"
 """(thread, person, marks): what goes out in order. Marks on messages are in no order with what is said."""
@@ -46,7 +48,16 @@ class GiveSign:
     view: ThreadStatus | Reaction | None = None
 
 
-Job: TypeAlias = SendRow | EditMessage | ShowCard | GiveSign
+@dataclass(frozen=True, slots=True)
+class OpenThread:
+    """A thread of ours is opened, or its parent is used. `urgency`: that of the most urgent part that waits for it."""
+
+    thread: Opening
+    step: Step
+    urgency: Priority
+
+
+Job: TypeAlias = SendRow | EditMessage | ShowCard | GiveSign | OpenThread
 
 
 def thread_of(place: Place, view: View | None = None) -> Thread:
@@ -57,7 +68,7 @@ def thread_of(place: Place, view: View | None = None) -> Thread:
 def urgency_of(job: Job) -> Priority:
     """As which priority the job is paid from the budget."""
     match job:
-        case SendRow(urgency=urgency):
+        case SendRow(urgency=urgency) | OpenThread(urgency=urgency):
             return urgency
         case EditMessage(repair=repair):
             return repair.priority
@@ -67,13 +78,17 @@ def urgency_of(job: Job) -> Priority:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """All that a lane could do now. `served` is when each thread had its last turn, in any growing number."""
+    """All that a lane could do now. `served` is when each thread had its last turn, in any growing number.
+
+    `opening`: threads that are not open yet, by the name that stands for them.
+    """
 
     rows: Sequence[DeliveryRow] = ()
     repairs: Sequence[Repair] = ()
     cards: Sequence[LiveCard] = ()
     served: Mapping[Thread, int] | None = None
     repairs_first: bool = False
+    opening: Mapping[str, tuple[Opening, Step]] = field(default_factory=dict[str, "tuple[Opening, Step]"])
     thread_states: bool = False
     marks: bool = False
 
@@ -95,6 +110,8 @@ def _rank(job: Job, served: Mapping[Thread, int]) -> tuple[int, int, int, int]:
     match job:
         case SendRow(row=row, urgency=urgency):
             return urgency, 1, served.get(thread_of(row.place, row.view), 0), row.id
+        case OpenThread(thread=thread, urgency=urgency):
+            return urgency, 1, served.get(thread_of(thread.place), 0), 0
         case EditMessage(repair=repair):
             return repair.priority, 0 if repair.priority is Priority.CONTROL else 2, 0, repair.surface_id
         case ShowCard(card=card, what=what):
@@ -103,18 +120,30 @@ def _rank(job: Job, served: Mapping[Thread, int]) -> tuple[int, int, int, int]:
             return Priority.PROGRESS, 5, served.get(thread_of(card.place), 0), 0
 
 
-def _sends(work: Work, now_ms: int) -> Iterable[SendRow]:
+def _sends(work: Work, now_ms: int) -> Iterable[SendRow | OpenThread]:
     heads: dict[Thread, DeliveryRow] = {}
     urgency: dict[Thread, Priority] = {}
     for row in work.rows:
         thread = thread_of(row.place, row.view)
         heads.setdefault(thread, row)
         urgency[thread] = min(urgency.get(thread, Priority.PROGRESS), row.priority)
-    return (SendRow(row, urgency[thread]) for thread, row in heads.items() if row.not_before_ms <= now_ms)
+    for thread, row in heads.items():
+        if row.not_before_ms <= now_ms and (not is_new(row.place) or _is_root_to_send(row, work)):
+            yield SendRow(row, urgency[thread])
+    for opening, step in work.opening.values():
+        if step != "root":
+            yield OpenThread(opening, step, urgency.get(thread_of(opening.place), Priority.PROGRESS))
+
+
+def _is_root_to_send(row: DeliveryRow, work: Work) -> bool:
+    _, step = work.opening.get(row.place.thread or "", (None, None))
+    return row.surface == ROOT and step == "root"
 
 
 def _signs(work: Work) -> Iterable[Job]:
     for card in work.cards:
+        if is_new(card.place):
+            continue  # nothing of ours is there yet
         if card.to_send:
             yield ShowCard(card, "send")
         elif card.to_edit:

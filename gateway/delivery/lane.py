@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from adapters.contract import Place
@@ -14,6 +15,7 @@ from gateway.delivery.choice import (
     EditMessage,
     GiveSign,
     Job,
+    OpenThread,
     SendRow,
     ShowCard,
     Thread,
@@ -23,11 +25,13 @@ from gateway.delivery.choice import (
     thread_of,
     urgency_of,
 )
+from gateway.delivery.opening import Step, next_step
 from gateway.delivery.policy import pause_seconds
 from gateway.delivery.resources import Resources
 from gateway.delivery.sending import Sending
-from gateway.ledger import deliveries, surfaces
+from gateway.ledger import deliveries, surfaces, threads
 from gateway.ledger.deliveries import DeliveryRow, Overtaken, Repair
+from gateway.ledger.threads import Opening, is_new, parent_of
 
 log = logging.getLogger("pilothouse.gateway.delivery")
 
@@ -35,13 +39,24 @@ ROWS_AT_ONCE = 64
 
 
 class Lane:
-    """What goes out to one chat. `moved` tells that the chat has another id now."""
+    """What goes out to one chat.
 
-    def __init__(self, place: Place, resources: Resources, moved: Callable[[Place, str], None]) -> None:
+    `moved` tells that the chat has another id now, `opened` that a new thread is where the second place says.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        resources: Resources,
+        moved: Callable[[Place, str], None],
+        opened: Callable[[Place, Place], None],
+    ) -> None:
         self._place = Place(platform=place.platform, account=place.account, chat=place.chat)
         self._resources = resources
         self._sending = Sending(resources, self)
         self._moved = moved
+        self._opened = opened
+        self._opening: dict[str, Opening] = {}
         self._wake = asyncio.Event()
         self._rows: tuple[DeliveryRow, ...] = ()
         self._repairs: tuple[Repair, ...] = ()
@@ -63,6 +78,10 @@ class Lane:
         self._repairs_stale |= repairs or repairs_first
         self._repairs_first |= repairs_first
         self._wake.set()
+
+    def to_open(self, thread: Opening) -> None:
+        """A thread was being opened when the process ended."""
+        self._opening[thread.place.thread or ""] = thread
 
     def expect(self, key: str) -> None:
         """A row with this key is about to be stored as going out; until it is offered it is not ours."""
@@ -124,6 +143,15 @@ class Lane:
         """The chat has another id now."""
         self._moved(self._place, chat)
 
+    def thread_settled(self, thread: Opening) -> None:
+        """A new thread is open, or its parent is used: what waited for it was moved there."""
+        self._opening.pop(thread.place.thread or "", None)
+        self._rows_stale = True
+        for card in self.cards.values():
+            if card.place.thread == thread.place.thread:
+                card.place = thread.target
+        self._opened(thread.place, thread.target)
+
     # ---------------------------------------------------------------------------------------------------- the task
 
     async def run(self) -> None:
@@ -177,6 +205,34 @@ class Lane:
             settled, expected = self._sending.settled_later, self._expected
             self._rows = tuple(row for row in rows if row.id not in settled and row.key not in expected)
             self._respect_bans()
+        await self._load_opening()
+
+    async def _load_opening(self) -> None:
+        """How far the new threads are that something waits for; what is settled by now moves."""
+        places = [*(row.place for row in self._rows), *(card.place for card in self.cards.values())]
+        waited_for = {place.thread or "": place for place in places if is_new(place)}
+        names = waited_for.keys() | self._opening.keys()
+        if not names:
+            return
+        known = {one.place.thread or "": one for one in await threads.named(self._resources.database, names)}
+        for name in names:
+            thread = known.get(name) or _forgotten(waited_for.get(name) or self._opening[name].place)
+            if thread.settled:
+                await self._sending.settle_thread(thread)
+            else:
+                self._opening[name] = thread
+
+    def _steps(self) -> dict[str, tuple[Opening, Step]]:
+        """What is to be done next about each new thread."""
+        if not self._opening:
+            return {}
+        adapter = self._resources.adapter(self._place)
+        capabilities = None if adapter is None else adapter.capabilities
+        waiting = {row.surface_id for row in self._rows}
+        return {
+            name: (thread, next_step(thread, capabilities, root_waits=thread.surface_id in waiting))
+            for name, thread in self._opening.items()
+        }
 
     async def _find_adopted(self) -> None:
         """A press may have brought the id of a card's message that nobody knew."""
@@ -200,6 +256,7 @@ class Lane:
             cards=tuple(self.cards.values()),
             served=self._served,
             repairs_first=self._repairs_first,
+            opening=self._steps(),
             thread_states=adapter is not None and adapter.capabilities.native_stop,
             marks=adapter is not None and adapter.capabilities.reactions,
         )
@@ -218,7 +275,10 @@ class Lane:
                 await self._sending.send_marked_row(row)
             case SendRow(row=row):
                 self._turn_of(thread_of(row.place, row.view))
-                await self._sending.send_row(row)
+                await self._sending.send_row(replace(row, place=parent_of(row.place)) if is_new(row.place) else row)
+            case OpenThread(thread=thread, step=step):
+                self._turn_of(thread_of(thread.place))
+                await self._sending.open_thread(thread, step)
             case EditMessage(repair=repair):
                 await self._sending.edit_message(repair)
             case ShowCard(card=card, what="send"):
@@ -235,6 +295,11 @@ class Lane:
     def _turn_of(self, thread: Thread) -> None:
         self._count += 1
         self._served[thread] = self._count
+
+
+def _forgotten(place: Place) -> Opening:
+    """A thread of which nothing is known any more: its parent is all that there is."""
+    return Opening(surface_id=0, place=place, title="", stage="parent", root=None, opened=None)
 
 
 def _is_live_edit(job: Job) -> bool:

@@ -11,8 +11,9 @@ from gateway.budget import Priority
 from gateway.delivery.cards import LiveCard
 from gateway.delivery.lane import Lane
 from gateway.delivery.resources import Resources
-from gateway.ledger import deliveries
+from gateway.ledger import deliveries, threads
 from gateway.ledger.deliveries import DeliveryRow
+from gateway.ledger.threads import is_new
 
 ChatKey = tuple[str, str, str]
 
@@ -20,9 +21,12 @@ ChatKey = tuple[str, str, str]
 class Outbox:
     """Sends what is planned. `run` owns the tasks; what was asked for before it waits for it."""
 
-    def __init__(self, resources: Resources, moved: Callable[[Place, str], None]) -> None:
+    def __init__(
+        self, resources: Resources, moved: Callable[[Place, str], None], opened: Callable[[Place, Place], None]
+    ) -> None:
         self._resources = resources
         self._told = moved
+        self._opened = opened
         self._lanes: dict[ChatKey, Lane] = {}
         self._running: set[ChatKey] = set()
         self._tasks: asyncio.TaskGroup | None = None
@@ -36,6 +40,8 @@ class Outbox:
 
     def free(self, place: Place) -> bool:
         """An answer that is planned now could go out at once."""
+        if is_new(place):
+            return False
         key = _key(place)
         lane = self._lanes.get(key)
         if key in self._running or self._tasks is None or (lane is not None and not lane.free):
@@ -91,6 +97,9 @@ class Outbox:
     async def recover(self) -> None:
         """Wake every chat that a crash left with something to send or to put right; the latter goes first."""
         self._resources.dead |= await deliveries.dead_chats(self._resources.database)
+        for thread in await threads.unsettled(self._resources.database):
+            self._lane(thread.place).to_open(thread)
+            self.wake(thread.place)
         for platform, account, chat in await deliveries.busy_chats(self._resources.database):
             self.wake(Place(platform=platform, account=account, chat=chat), repairs_first=True)
 
@@ -118,7 +127,7 @@ class Outbox:
         key = _key(place)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = Lane(place, self._resources, self._moved)
+            lane = self._lanes[key] = Lane(place, self._resources, self._moved, self._opened)
         return lane
 
     def _start(self, key: ChatKey) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -16,6 +16,7 @@ from gateway.ledger import deliveries, surfaces
 from gateway.ledger.audit import Subject, audit_statement
 from gateway.ledger.deliveries import Part
 from gateway.ledger.surfaces import NewSurface
+from gateway.ledger.threads import is_new, target_of
 from gateway.strings import say
 from gateway.views.approval import (
     Ask,
@@ -281,9 +282,14 @@ class Planning:
             self._plan(planned, event, session, "notice", place, [notice], Priority.CONTROL)
 
     async def destination(self, session: Session) -> Destination | None:
-        """Where the session's words go; asked for once, since it changes only where a chat moves."""
+        """Where the session's words go; asked for once, since it changes only where a chat moves or a thread opens."""
         if session.destination is None:
-            session.destination = await self._directory.destination(session.id)
+            found = await self._directory.destination(session.id)
+            if found is not None and is_new(found.place):
+                found = replace(found, place=await target_of(self._resources.database, found.place))
+                if is_new(found.place):
+                    return found
+            session.destination = found
         return session.destination
 
     async def _target(self, session: Session) -> tuple[Place | None, MessageRef | None]:

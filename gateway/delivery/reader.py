@@ -120,6 +120,12 @@ class Reader:
             if session.destination is not None and session.destination.place.chat == place.chat:
                 session.destination = None
 
+    def opened(self, stood_for: Place) -> None:
+        """A new thread is known; who is to speak there is asked again where that is."""
+        for session in self._sessions.values():
+            if session.destination is not None and session.destination.place.thread == stood_for.thread:
+                session.destination = None
+
     @property
     def resting(self) -> bool:
         """Every journal was read to its end."""

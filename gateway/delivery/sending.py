@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Sequence, Set
 from dataclasses import replace
 from typing import Literal, Protocol, assert_never
 
-from adapters.contract import Adapter, Place, Reaction, Sent, ThreadStatus, Typing, View
+from adapters.contract import Adapter, Capabilities, Place, Reaction, Sent, ThreadStatus, Typing, View
 from adapters.errors import AdapterError, BadCredentials, MarkupRefused, NotConnected, RateLimited, Refused, TargetGone
 from gateway.budget import Priority
 from gateway.delivery import policy
 from gateway.delivery.cards import MAX_EDIT_FAILURES, LiveCard
+from gateway.delivery.opening import Step
 from gateway.delivery.policy import (
     After,
     AskAgain,
@@ -27,10 +28,11 @@ from gateway.delivery.policy import (
     WaitForPlatform,
 )
 from gateway.delivery.resources import Resources
-from gateway.ledger import deliveries, surfaces
+from gateway.ledger import deliveries, surfaces, threads
 from gateway.ledger.deliveries import DeliveryRow, Overtaken, Part, Repair
 from gateway.ledger.digest import digest_of
 from gateway.ledger.surfaces import NewSurface
+from gateway.ledger.threads import Opening, parent_of
 from gateway.strings import say
 from gateway.views.messages import in_parent_chat, repeated
 from runtime.store.writer import Result, Statement
@@ -68,6 +70,10 @@ class Told(Protocol):
         """The chat has another id now."""
         ...
 
+    def thread_settled(self, thread: Opening) -> None:
+        """A new thread is open, or its parent is used: what waited for it was moved there."""
+        ...
+
 
 class Sending:
     """Sends and edits for one chat, and stores what comes of it."""
@@ -76,6 +82,7 @@ class Sending:
         self._resources = resources
         self._lane = lane
         self._edit_failures = 0
+        self._open_failures = 0
         self._later: dict[int, Statement] = {}
 
     @property
@@ -315,6 +322,65 @@ class Sending:
             text = say("owner.dead_chat", platform=row.place.platform, chat=row.place.chat, reason=reason)
             await _quietly(self._resources.neighbours.tell_owner(text), "an owner could not be told")
 
+    # ------------------------------------------------------------------------------------------------ new threads
+
+    async def open_thread(self, thread: Opening, step: Step) -> None:
+        """Ask the platform for a thread of ours, or settle that its parent is used."""
+        if step in ("parent", "unknown"):
+            await self.settle_thread(replace(thread, stage=step, opened=None))
+            return
+        adapter = self._resources.adapter(thread.place)
+        account = self._resources.account(thread.place)
+        if adapter is None:
+            account.failed(None)
+            return
+        account.budget.take(thread.place)
+        self._resources.faults.reach("thread.opening.before")
+        await self._write([threads.opening(thread.surface_id, self._now)])
+        self._resources.faults.reach("thread.opening.after")
+        try:
+            place = await adapter.open_thread(parent_of(thread.place), thread.title, thread.key, thread.root)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the thread has to be somewhere
+            _log_fault(error, "wish for a thread")
+            await self._not_opened(thread, error, adapter.capabilities)
+            return
+        account.reached()
+        self._resources.faults.reach("thread.opened.before")
+        await self.settle_thread(replace(thread, stage="open", opened=place.thread))
+        self._resources.faults.reach("thread.opened.after")
+
+    async def _not_opened(self, thread: Opening, error: Exception, capabilities: Capabilities) -> None:
+        now, account = self._now, self._resources.account(thread.place)
+        match error:
+            case RateLimited(retry_after=seconds):
+                account.budget.ban(thread.place, now + round(seconds * 1000))
+                await self._change(threads.put_off(thread.surface_id, now))
+            case NotConnected():
+                await self._change(threads.put_off(thread.surface_id, now))
+                await self._platform_failed(thread.place, None, credentials=False)
+            case BadCredentials():
+                await self._change(threads.put_off(thread.surface_id, now))
+                await self._platform_failed(thread.place, policy.CREDENTIALS_RETRY_SECONDS, credentials=True)
+            case _ if policy.outcome_is_unknown(error) and self._ask_again(capabilities):
+                account.budget.ban(thread.place, now + round(policy.pause_seconds(self._open_failures - 1) * 1000))
+                self._lane.changed()
+            case _:
+                self._open_failures = 0
+                stage = "unknown" if policy.outcome_is_unknown(error) else "parent"
+                log.warning("no thread could be opened in %s: %s", thread.place, policy.reason_of(error))
+                await self.settle_thread(replace(thread, stage=stage, opened=None))
+
+    def _ask_again(self, capabilities: Capabilities) -> bool:
+        """Under its key it is opened once, where the platform knows keys."""
+        self._open_failures += 1
+        return capabilities.idempotent_send != "none" and self._open_failures < policy.SAFE_ATTEMPTS
+
+    async def settle_thread(self, thread: Opening) -> None:
+        """Move what waits for a thread to where it is."""
+        moved = self._resources.neighbours.opened(thread.place, thread.target)
+        await self._write([*threads.settled(thread, self._now), *moved])
+        self._lane.thread_settled(thread)
+
     # ------------------------------------------------------------------------------------------ messages of the past
 
     async def edit_message(self, repair: Repair) -> None:
@@ -487,10 +553,11 @@ def _place_of(repair: Repair) -> Place:
     return Place(platform=ref.platform, account=ref.account, chat=ref.chat, thread=ref.thread)
 
 
-def _log_fault(error: Exception, view: View) -> None:
+def _log_fault(error: Exception, what: View | str) -> None:
     """An error that the adapter did not raise on purpose is a fault of ours, and is logged with its cause."""
     if not policy.is_known_error(error):
-        log.error("sending a %s failed in the adapter: %r", type(view).__name__, error, exc_info=error)
+        named = what if isinstance(what, str) else type(what).__name__
+        log.error("sending a %s failed in the adapter: %r", named, error, exc_info=error)
 
 
 async def _quietly(asked: Awaitable[None], trouble: str) -> None:

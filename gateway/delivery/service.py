@@ -48,8 +48,14 @@ class Delivery:
             faults=faults,
         )
         self._alarms = Alarms(clock)
-        self._outbox = Outbox(self._resources, lambda place, chat: self._reader.moved(place, chat))
+        self._outbox = Outbox(self._resources, self._moved, self._opened)
         self._reader = Reader(journal, directory, peek, self._outbox, self._resources, self._alarms)
+
+    def _moved(self, place: Place, chat: str) -> None:
+        self._reader.moved(place, chat)
+
+    def _opened(self, stood_for: Place, thread: Place) -> None:
+        self._reader.opened(stood_for)
 
     async def recover(self) -> None:
         """Find what a crash has left. On return nothing was sent yet; `run` begins with what is shown and not so."""

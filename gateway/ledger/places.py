@@ -138,6 +138,14 @@ def move_chat(place: Place, chat: str) -> Statement:
     )
 
 
+def thread_opened(stood_for: Place, thread: Place) -> Statement:
+    """A new thread is open: the session that it was for has it, unless that place has a session already."""
+    return Statement(
+        f"UPDATE OR IGNORE places SET thread = ? WHERE {_IS}",  # noqa: S608
+        (thread.thread or "", *key(stood_for)),
+    )
+
+
 def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 

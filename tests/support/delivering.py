@@ -20,6 +20,7 @@ from adapters.contract import (
     Inbound,
     Intake,
     MessageRef,
+    Notice,
     Place,
     Sent,
     Typing,
@@ -90,6 +91,8 @@ class Recorder:
     accept_first: bool = False
     health: Health = Health(state="ready")
     _ids: Any = field(default_factory=lambda: count(1))
+    threads: list[Place] = field(default_factory=list[Place])
+    open_failures: deque[Exception | None] = field(default_factory=deque[Exception | None])
     _keys: dict[str, str] = field(default_factory=dict[str, str])
     _open: asyncio.Event = field(default_factory=asyncio.Event)
     waiting: int = 0
@@ -156,8 +159,20 @@ class Recorder:
         """Nobody presses."""
 
     async def open_thread(self, place: Place, title: str, key: str, root: MessageRef | None = None) -> Place:
-        """There are no threads."""
-        return place
+        """The same one for the same key, where keys count; fail if told to."""
+        name = f"on {root.id}" if root is not None else f"topic {title}"
+        view = Notice(text=f"open {title}: {name}")
+        self.requests.append(Request(what="open", view=view, place=place, key=key, at_ms=self.clock.now_ms()))
+        await self._pass()
+        failure = self.open_failures.popleft() if self.open_failures else None
+        if failure is not None and not self.accept_first:
+            raise failure
+        opened = replace(place, thread=name)
+        if opened not in self.threads or self.capabilities.idempotent_send == "none":
+            self.threads.append(opened)
+        if failure is not None:
+            raise failure
+        return opened
 
     async def backfill(self, place: Place, since: MessageRef | None) -> tuple[Inbound, ...]:
         """There is no history."""
@@ -235,7 +250,9 @@ class Bench:
             peek=self.store.load,
             directory=self.people,
             platforms=self.adapters,
-            neighbours=Neighbours(undeliverable=self._close, tell_owner=self._tell, moved=self._moved),
+            neighbours=Neighbours(
+                undeliverable=self._close, tell_owner=self._tell, moved=self._moved, opened=self._opened
+            ),
             clock=self.clock,
             random_bytes=lambda n: next(self._random).to_bytes(n, "big"),
             faults=self.faults,
@@ -251,6 +268,12 @@ class Bench:
         for session_id, destination in self.people.destinations.items():
             if destination.place.chat == place.chat:
                 self.people.destinations[session_id] = replace(destination, place=replace(destination.place, chat=chat))
+        return ()
+
+    def _opened(self, stood_for: Place, thread: Place) -> Sequence[Statement]:
+        for session_id, destination in self.people.destinations.items():
+            if destination.place == stood_for:
+                self.people.destinations[session_id] = replace(destination, place=thread)
         return ()
 
     async def start(self) -> None:
