@@ -1,6 +1,7 @@
 """An emulator as its own process, which outlives the gateway that is tested against it.
 
     python -m adapters.emulators --platform telegram --port 0 --token 42:TEST --user 7:Alice --group=-100123:Team
+    python -m adapters.emulators --platform slack --token xoxb-1 --app-token xapp-1 --user U1:Alice --group C1:team
 
 Prints one JSON line with `platform`, `url`, `control` and `pid` when it is ready, and runs until SIGTERM, SIGINT, or,
 with --until-stdin-closes, until its standard input ends. Its state lives in memory.
@@ -15,7 +16,10 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
+from adapters.emulators.slack import Knobs as SlackKnobs
+from adapters.emulators.slack import SlackEmulator
 from adapters.emulators.telegram import TelegramEmulator
 
 Stop = Callable[[], Awaitable[None]]
@@ -26,22 +30,40 @@ async def start_telegram(options: argparse.Namespace) -> tuple[dict[str, str], S
     emulator = TelegramEmulator(journal_limit=options.journal_limit)
     for token in options.token:
         emulator.add_bot(token, reads_all=options.reads_all, topics=options.topics)
-    people = [emulator.add_user(number, name, started=True)["id"] for number, name in options.user]
+    people = [emulator.add_user(int(number), name, started=True)["id"] for number, name in options.user]
     for number, title in options.group:
-        emulator.add_chat(number, title=title, members=people, is_forum=options.topics, bot_rights=options.right)
+        emulator.add_chat(int(number), title=title, members=people, is_forum=options.topics, bot_rights=options.right)
     await emulator.start(port=options.port)
     return {"url": emulator.url, "control": emulator.control_url}, emulator.stop
 
 
-PLATFORMS = {"telegram": start_telegram}
+async def start_slack(options: argparse.Namespace) -> tuple[dict[str, str], Stop]:
+    """A Slack workspace with the app, people and channels of the command line; ids with G are private channels."""
+    knobs = SlackKnobs()
+    if options.patience is not None:
+        knobs = replace(knobs, ack_seconds=options.patience, trigger_life=options.patience)
+    tokens = {"bot_token": options.token[0]} if options.token else {}
+    tokens |= {"app_token": options.app_token} if options.app_token else {}
+    emulator = SlackEmulator(knobs=knobs, journal_limit=options.journal_limit, **tokens)
+    people = [emulator.add_user(identity, name)["id"] for identity, name in options.user]
+    for identity, name in options.group:
+        kind = "group" if identity.startswith("G") else "channel"
+        emulator.add_chat(identity, name, kind=kind, members=people)
+    await emulator.start(port=options.port)
+    return {"url": emulator.url, "control": emulator.control_url, "api_base": emulator.api_base}, emulator.stop
 
 
-def numbered(text: str) -> tuple[int, str]:
+PLATFORMS = {"slack": start_slack, "telegram": start_telegram}
+NUMBERED = ("telegram",)
+"""Platforms whose ids are numbers."""
+
+
+def named(text: str) -> tuple[str, str]:
     """`7:Alice` as a pair."""
-    number, separator, name = text.partition(":")
-    if not separator or not number.lstrip("-").isdecimal() or not name:
+    identity, separator, name = text.partition(":")
+    if not separator or not identity or not name:
         raise argparse.ArgumentTypeError(f"{text!r} does not read <id>:<name>")
-    return int(number), name
+    return identity, name
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -50,20 +72,28 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--platform", choices=sorted(PLATFORMS), required=True)
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--token", action="append", default=[], help="a bot's token; may be given several times")
-    parser.add_argument("--user", action="append", default=[], type=numbered, help="<id>:<name>")
+    parser.add_argument("--user", action="append", default=[], type=named, help="<id>:<name>")
     parser.add_argument(
         "--group",
         action="append",
         default=[],
-        type=numbered,
-        help="<negative id>:<title>, with an equals sign before it",
+        type=named,
+        help="<id>:<title>; with an equals sign before it if the id is negative",
+    )
+    parser.add_argument("--app-token", default="", help="Slack's token for Socket Mode")
+    parser.add_argument(
+        "--patience", type=float, default=None, help="seconds that Slack waits for acknowledgements and views, not 3"
     )
     parser.add_argument("--right", action="append", default=[], help="administrator right of the bots in the groups")
     parser.add_argument("--topics", action="store_true", help="groups are forums, private chats have topics")
     parser.add_argument("--reads-all", action="store_true", help="privacy mode of the bots is off")
     parser.add_argument("--journal-limit", type=int, default=None, help="keep only the newest entries")
     parser.add_argument("--until-stdin-closes", action="store_true", help="end when standard input ends")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    for identity, name in (*options.user, *options.group):
+        if options.platform in NUMBERED and not identity.lstrip("-").isdecimal():
+            parser.error(f"'{identity}:{name}' does not read <id>:<name> with a number as id")
+    return options
 
 
 async def run(options: argparse.Namespace) -> None:
