@@ -1,7 +1,9 @@
 """The real gateway as a process that may kill itself at a named point: `gateway_process.py CONFIG`.
 
 `KILL_AT=point:n` in the environment kills it with SIGKILL when it passes the point for the n-th time. Which points it
-passed is appended to the file in `POINTS_FILE`, if there is one, before the kill can happen.
+passed is appended to the file in `POINTS_FILE`, if there is one, before the kill can happen. With `CAUTIOUS` its
+sessions recover by the library's options, which give up what a restart interrupted, and not by the gateway's, which go
+on.
 """
 
 from __future__ import annotations
@@ -10,7 +12,12 @@ import os
 import signal
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from runtime.config import AgentConfig
 
 
 class KillAt:
@@ -32,10 +39,25 @@ class KillAt:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def be_cautious() -> None:
+    """Let every session that the gateway opens recover as the library does by itself."""
+    from gateway.agents import Agents
+
+    going_on = Agents.config_for
+
+    async def cautious(self: Agents, session_id: str) -> AgentConfig:
+        config = await going_on(self, session_id)
+        return replace(config, on_interrupted_step="abort", on_uncertain_tools="abort")
+
+    Agents.config_for = cautious  # type: ignore[method-assign]
+
+
 def main() -> int:
     from gateway.service import run_service
 
     os.umask(0o077)
+    if os.environ.get("CAUTIOUS"):
+        be_cautious()
     log = os.environ.get("POINTS_FILE")
     faults = KillAt(os.environ.get("KILL_AT", ":0"), Path(log) if log else None)
     return run_service(Path(sys.argv[1]), os.environ, faults=faults)
