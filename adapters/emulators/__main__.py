@@ -2,6 +2,7 @@
 
     python -m adapters.emulators --platform telegram --port 0 --token 42:TEST --user 7:Alice --group=-100123:Team
     python -m adapters.emulators --platform slack --token xoxb-1 --app-token xapp-1 --user U1:Alice --group C1:team
+    python -m adapters.emulators --platform discord --token NDI.emulated.token --user 7:Alice --group=100:Team
 
 Prints one JSON line with `platform`, `url`, `control` and `pid` when it is ready, and runs until SIGTERM, SIGINT, or,
 with --until-stdin-closes, until its standard input ends. Its state lives in memory.
@@ -18,6 +19,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
+from adapters.emulators.discord import DiscordEmulator
 from adapters.emulators.slack import Knobs as SlackKnobs
 from adapters.emulators.slack import SlackEmulator
 from adapters.emulators.telegram import TelegramEmulator
@@ -53,8 +55,21 @@ async def start_slack(options: argparse.Namespace) -> tuple[dict[str, str], Stop
     return {"url": emulator.url, "control": emulator.control_url, "api_base": emulator.api_base}, emulator.stop
 
 
-PLATFORMS = {"slack": start_slack, "telegram": start_telegram}
-NUMBERED = ("telegram",)
+async def start_discord(options: argparse.Namespace) -> tuple[dict[str, str], Stop]:
+    """A Discord emulator with the bots, people and guilds of the command line; each guild has a channel `general`."""
+    emulator = DiscordEmulator(journal_limit=options.journal_limit)
+    for token in options.token:
+        emulator.add_bot(token)
+    people = [emulator.add_user(number, name)["id"] for number, name in options.user]
+    for number, title in options.group:
+        emulator.add_guild(number, title, members=people, bot_permissions=options.right or None)
+        emulator.add_channel(number, "general", channel=int(number) + 1)
+    await emulator.start(port=options.port)
+    return {"url": emulator.url, "control": emulator.control_url}, emulator.stop
+
+
+PLATFORMS = {"discord": start_discord, "slack": start_slack, "telegram": start_telegram}
+NUMBERED = ("discord", "telegram")
 """Platforms whose ids are numbers."""
 
 
@@ -78,13 +93,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         action="append",
         default=[],
         type=named,
-        help="<id>:<title>; with an equals sign before it if the id is negative",
+        help="<id>:<title> of a group, channel or guild; with an equals sign before it if the id is negative",
     )
     parser.add_argument("--app-token", default="", help="Slack's token for Socket Mode")
     parser.add_argument(
         "--patience", type=float, default=None, help="seconds that Slack waits for acknowledgements and views, not 3"
     )
-    parser.add_argument("--right", action="append", default=[], help="administrator right of the bots in the groups")
+    parser.add_argument("--right", action="append", default=[], help="right of the bots in the groups or guilds")
     parser.add_argument("--topics", action="store_true", help="groups are forums, private chats have topics")
     parser.add_argument("--reads-all", action="store_true", help="privacy mode of the bots is off")
     parser.add_argument("--journal-limit", type=int, default=None, help="keep only the newest entries")

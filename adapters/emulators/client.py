@@ -79,7 +79,7 @@ class EmulatorClient:
         return await self.call("upload", user=user, content_base64=base64.b64encode(content).decode(), **what)
 
     async def messages(self, chat: Id, thread: Id | None = None, **where: Any) -> list[JsonObject]:
-        """What a person sees in a chat or thread now, oldest first."""
+        """What a person sees in a chat or thread now, oldest first; Discord's threads are chats of their own."""
         return await self.call("messages", chat=chat, thread=thread, **where)
 
     async def fault(self, target: str, kind: str, **details: Any) -> None:

@@ -20,3 +20,15 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
 def is_integer(value: object) -> TypeGuard[int]:
     """True for a JSON number without a fraction; `true` is not a number."""
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def items_of(body: JsonObject, name: str) -> list[Any]:
+    """An array among an object's members; empty if it is absent or null."""
+    value: Any = body.get(name)
+    return value if is_array(value) else []
+
+
+def object_of(body: JsonObject, name: str) -> JsonObject:
+    """An object among an object's members; empty if it is absent or null."""
+    value: Any = body.get(name)
+    return value if is_object(value) else {}

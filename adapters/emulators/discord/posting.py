@@ -1,0 +1,259 @@
+"""How a message comes to be, changes and goes, whoever does it."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import mimetypes
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from adapters.emulators.discord.call import Upload
+from adapters.emulators.discord.platform import Platform
+from adapters.emulators.discord.threads import note_activity
+from adapters.emulators.discord.world import (
+    Attachment,
+    Channel,
+    Interaction,
+    Message,
+    MessageFlag,
+    MessageType,
+)
+from adapters.emulators.wire_json import JsonObject, is_array, is_object, items_of
+
+SETTABLE: Final = int(
+    MessageFlag.SUPPRESS_EMBEDS
+    | MessageFlag.EPHEMERAL
+    | MessageFlag.SUPPRESS_NOTIFICATIONS
+    | MessageFlag.VOICE_MESSAGE
+    | MessageFlag.COMPONENTS_V2
+)
+"""Flags that an application may set; others are ignored."""
+_USER: Final = re.compile(r"<@!?(\d+)>")
+_ROLE: Final = re.compile(r"<@&(\d+)>")
+_EVERYONE: Final = re.compile(r"@(everyone|here)")
+
+
+def compose(
+    platform: Platform,
+    place: Channel,
+    author: str,
+    body: JsonObject,
+    uploads: Mapping[str, Upload] | None = None,
+    *,
+    type: MessageType = MessageType.DEFAULT,
+    reference: JsonObject | None = None,
+    interaction: Interaction | None = None,
+    id: str | None = None,
+) -> Message:
+    """A message from a body of the API; it is not in its channel yet."""
+    flags = (body.get("flags") or 0) & SETTABLE
+    message = Message(
+        id=id if id is not None else platform.ids.next(),
+        channel=place.id,
+        author=author,
+        at=platform.clock.now(),
+        type=type,
+        flags=flags,
+        tts=bool(body.get("tts")),
+        nonce=body.get("nonce"),
+        reference=reference,
+        interaction=interaction,
+        application=interaction.bot if interaction is not None else None,
+    )
+    if interaction is not None and flags & MessageFlag.EPHEMERAL:
+        message.visible_to = interaction.user
+    fill(platform, place, message, body, uploads or {})
+    return message
+
+
+def fill(platform: Platform, place: Channel, message: Message, body: JsonObject, uploads: Mapping[str, Upload]) -> None:
+    """Put what a body gives into a message and leave the rest."""
+    if "attachments" in body or uploads:
+        message.attachments = _attachments(platform, message, body, uploads)
+    if "flags" in body:
+        # A message that uses the new components does so for ever.
+        lasting = message.flags & (MessageFlag.COMPONENTS_V2 | MessageFlag.EPHEMERAL | MessageFlag.HAS_THREAD)
+        message.flags = lasting | ((body["flags"] or 0) & SETTABLE)
+    if "content" in body:
+        message.content = (body["content"] or "").strip()
+    if "embeds" in body:
+        message.embeds = [_embed(one) for one in items_of(body, "embeds")]
+    if "components" in body:
+        message.components = _components(items_of(body, "components"), message, platform.address())
+    if {"content", "allowed_mentions", "components"} & body.keys():
+        _mention(platform, place, message, body.get("allowed_mentions"))
+
+
+def post(platform: Platform, message: Message) -> Message:
+    """Put a message into its channel, before people's eyes, and tell the bots."""
+    place = platform.world.channels[message.channel]
+    if not message.ephemeral:
+        note_activity(platform, place, message)
+        place.last_message = message.id
+    place.messages[message.id] = message
+    platform.show_message("message", message)
+    platform.tell_message("MESSAGE_CREATE", message)
+    return message
+
+
+def changed(platform: Platform, message: Message, *, edited: bool = True) -> Message:
+    """Show a message that was changed, and tell the bots."""
+    if edited:
+        message.edited_at = platform.clock.now()
+    platform.show_message("edit", message)
+    platform.tell_message("MESSAGE_UPDATE", message)
+    return message
+
+
+def remove(platform: Platform, message: Message) -> None:
+    """Take a message away."""
+    place = platform.world.channels[message.channel]
+    del place.messages[message.id]
+    if place.thread is not None:
+        place.thread.count = max(0, place.thread.count - 1)
+    platform.show("delete", place.id, {"message_id": message.id})
+    if message.ephemeral:
+        return
+    body: JsonObject = {"id": message.id, "channel_id": place.id}
+    platform.tell("MESSAGE_DELETE", place, body | ({"guild_id": place.guild} if place.guild is not None else {}))
+
+
+# -- parts
+
+
+def _attachments(
+    platform: Platform, message: Message, body: JsonObject, uploads: Mapping[str, Upload]
+) -> list[Attachment]:
+    described: dict[str, JsonObject] = {str(one["id"]): one for one in items_of(body, "attachments")}
+    old = [file for file in message.attachments if "attachments" not in body or file.id in described]
+    made: list[Attachment] = []
+    for number, upload in uploads.items():
+        about = described.get(number, {})
+        file = Attachment(
+            id=platform.ids.next(),
+            channel=message.channel,
+            filename=_filename(about.get("filename") or upload.filename),
+            content=upload.content,
+            content_type=_kind(upload),
+            description=about.get("description"),
+            title=about.get("title"),
+            ephemeral=message.ephemeral,
+        )
+        platform.world.files[file.path] = file
+        made.append(file)
+    return old + made
+
+
+def _kind(upload: Upload) -> str | None:
+    """Discord tells the kind of a file by its name."""
+    guessed, _ = mimetypes.guess_type(upload.filename)
+    if guessed is not None and guessed.startswith("text/"):
+        return f"{guessed}; charset=utf-8"
+    return guessed or upload.content_type
+
+
+def _filename(name: str) -> str:
+    """What is left of a name: Discord keeps letters, digits, dots, dashes and underscores."""
+    return re.sub(r"[^\w.\-]+", "_", name) or "unknown"
+
+
+def _embed(embed: JsonObject) -> JsonObject:
+    fields = [{"inline": False, **one} for one in items_of(embed, "fields")]
+    cleaned = without_nulls(embed) | ({"fields": without_nulls(fields)} if fields else {})
+    return {"type": "rich", "content_scan_version": 0, **cleaned}
+
+
+def _components(given: Iterable[JsonObject], message: Message, cdn: str) -> list[JsonObject]:
+    """Components as the API shows them: every one has a number, and links to files of the message lead there."""
+    made: list[JsonObject] = without_nulls(copy.deepcopy(list(given)))
+    taken = {node["id"] for node in nodes_of(made) if node.get("id")}
+    numbers = (number for number in itertools.count(1) if number not in taken)
+    for node in nodes_of(made):
+        node["id"] = node.get("id") or next(numbers)
+        _complete(node, message, cdn)
+    return made
+
+
+def _complete(node: JsonObject, message: Message, cdn: str) -> None:
+    match node["type"]:
+        case 11:
+            node["media"] = _media(node["media"], message, cdn)
+        case 12:
+            for item in node["items"]:
+                item["media"] = _media(item["media"], message, cdn)
+        case 13:
+            file = _file_of(node["file"], message)
+            node["file"] = _media(node["file"], message, cdn)
+            node |= {"name": file.filename, "size": len(file.content)} if file is not None else {}
+        case _:
+            return
+
+
+def _file_of(media: JsonObject, message: Message) -> Attachment | None:
+    name = str(media.get("url", "")).removeprefix("attachment://")
+    return next((file for file in message.attachments if file.filename == name), None)
+
+
+def _media(media: JsonObject, message: Message, cdn: str) -> JsonObject:
+    file = _file_of(media, message)
+    address = media["url"] if file is None else f"{cdn}{file.path}"
+    return {"id": message.id, "url": address, "proxy_url": address}
+
+
+def nodes_of(members: Any) -> Iterable[JsonObject]:
+    """Every component below, parents first."""
+    if is_array(members):
+        for member in members:
+            yield from nodes_of(member)
+    elif is_object(members) and "type" in members:
+        yield members
+        for name in ("components", "component", "accessory"):
+            yield from nodes_of(members.get(name))
+
+
+def without_nulls(value: Any) -> Any:
+    """The same without members that are null: Discord takes them for absent."""
+    if is_array(value):
+        return [without_nulls(one) for one in value]
+    if is_object(value):
+        return {name: without_nulls(one) for name, one in value.items() if one is not None}
+    return value
+
+
+# -- mentions
+
+
+def _mention(platform: Platform, place: Channel, message: Message, allowed: JsonObject | None) -> None:
+    """Who is called by a message. Without `allowed_mentions` everybody who is named is."""
+    texts = [message.content, *(str(node.get("content", "")) for node in nodes_of(message.components))]
+    text = "\n".join(texts)
+    users = [user for user in _unique(_USER.findall(text)) if user in platform.world.users]
+    message.mentions = [user for user in users if _may(allowed, "users", user)]
+    guild = platform.world.guilds[place.guild] if place.guild is not None else None
+    roles = [role for role in _unique(_ROLE.findall(text)) if guild is not None and role in guild.roles]
+    message.mention_roles = [role for role in roles if _may(allowed, "roles", role)]
+    message.mention_everyone = _EVERYONE.search(text) is not None and _may(allowed, "everyone", "")
+    _mention_answered(platform, message, allowed)
+
+
+def _mention_answered(platform: Platform, message: Message, allowed: JsonObject | None) -> None:
+    if message.type is not MessageType.REPLY or message.reference is None:
+        return
+    if allowed is not None and not allowed.get("replied_user", False):
+        return
+    place = platform.world.channels[message.reference["channel_id"]]
+    answered = place.messages.get(message.reference["message_id"])
+    if answered is not None and answered.author not in message.mentions:
+        message.mentions.append(answered.author)
+
+
+def _may(allowed: JsonObject | None, kind: str, who: str) -> bool:
+    if allowed is None:
+        return True
+    return kind in items_of(allowed, "parse") or who in [str(one) for one in items_of(allowed, kind)]
+
+
+def _unique(found: list[str]) -> list[str]:
+    return list(dict.fromkeys(found))
