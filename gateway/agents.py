@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from gateway.access import Access, Right
-from gateway.config import Config
+from gateway.config import Binding, Config
 from gateway.config.model import AgentSection
+from gateway.ledger.spending import WHOLE
 from gateway.places import Opening, Places
 from gateway.secrets import redact
+from gateway.spending import Budget, Metered, Purse
 from runtime.clock import Clock
-from runtime.config import AgentConfig, SpendLimits
+from runtime.config import AgentConfig, SessionLimits, SpendLimits
 from runtime.errors import ConfigurationError
 from runtime.faults import Faults
 from runtime.middleware import HookContext, Middleware, Outcome, Reject
@@ -58,10 +61,14 @@ class Agents:
         access: Access,
         store: CheckpointStore,
         *,
+        purse: Purse,
+        live_turns: int,
         clock: Clock,
         faults: Faults,
         new_id: Callable[[], str],
     ) -> None:
+        self._purse = purse
+        self._slots = asyncio.Semaphore(live_turns)
         self._config = config
         self._places = places
         self._models = models
@@ -86,7 +93,7 @@ class Agents:
             network=binding.network,
         )
         return AgentConfig(
-            models=self._router(binding.models),
+            models=self._router(binding),
             store=self._store,
             session_id=session_id,
             session_context=opening.context,
@@ -102,6 +109,7 @@ class Agents:
             clock=self._clock,
             faults=self._faults,
             workspace=workspace,
+            session_limits=SessionLimits(cost_usd=binding.usd_per_session or None),
             limits=SpendLimits(
                 tokens=limits.tokens_per_turn or None,
                 tool_calls=limits.tool_calls_per_turn,
@@ -113,16 +121,26 @@ class Agents:
             new_id=self._new_id,
         )
 
-    def _router(self, first: Sequence[str]) -> ModelRouter:
+    def _router(self, binding: Binding) -> ModelRouter:
         """The place's models first, then every other one: /model may choose any of them."""
+        first = binding.models
         names = [*first, *(name for name in self._models if name not in first)]
         missing = [name for name in first if name not in self._models]
         if missing:
             raise ConfigurationError(f"the model {missing[0]!r} of this place is not in [[models]]; add it there")
-        router = ModelRouter(names[0], self._with_fallback(tuple(first)))
+        router = ModelRouter(names[0], self._metered(self._with_fallback(first), binding))
         for name in names[1:]:
-            router.register(name, self._models[name])
+            router.register(name, self._metered(self._models[name], binding))
         return router
+
+    def _metered(self, model: Model, binding: Binding) -> Model:
+        """The model, whose calls are counted here and everywhere."""
+        return Metered(model, self._purse, self._slots, bindings=(binding.key,), budgets=lambda: self.budgets(binding))
+
+    def budgets(self, binding: Binding) -> tuple[Budget, Budget]:
+        """What may be spent in a day in the binding's places, and everywhere; as configured now."""
+        everywhere = Budget(binding=WHOLE, usd=self._config().limits.usd_per_day)
+        return Budget(binding=binding.key, usd=binding.usd_per_day), everywhere
 
     def _with_fallback(self, chain: tuple[str, ...]) -> Model:
         """The first model, with the others behind it; shared, so that one session finds out for all that it fails."""

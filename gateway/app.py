@@ -33,8 +33,10 @@ from gateway.intake import Intake, chat_moved, settle_claims
 from gateway.ledger import audit, deliveries, inbound
 from gateway.ledger import places as place_rows
 from gateway.metrics import Metrics
+from gateway.pace import Pace
 from gateway.places import Places
 from gateway.router import Router
+from gateway.spending import Purse, today
 from gateway.state_folder import database_in
 from gateway.systemd import ServiceManager
 from gateway.toolbox import offered_tools
@@ -227,6 +229,7 @@ class Gateway:
             clock=clock,
         )
         models, tools = models_of(config, clock), await offered_tools(config, clock)
+        purse = Purse(database, clock)
         agents = Agents(
             lambda: gateway.config,
             places,
@@ -234,6 +237,8 @@ class Gateway:
             tools,
             access,
             store,
+            purse=purse,
+            live_turns=config.limits.live_turns,
             clock=clock,
             faults=faults,
             new_id=lambda: secrets.token_hex(16),
@@ -275,6 +280,8 @@ class Gateway:
             routes=lambda: tuple(models),
             strict_commands=lambda: gateway.config.commands.strict,
             message_bytes=lambda: gateway.config.limits.message_bytes,
+            pace=Pace(lambda: gateway.config.limits.messages_per_minute),
+            spent=lambda inbound: today(purse, agents.budgets(places.binding(inbound.place))),
             stopping=lambda session, turn: gateway.delivery.stopping(session, turn),
             stopping_loop=lambda session, loop, now: gateway.delivery.stopping_loop(session, loop, now),
             offline_age_ms=lambda: gateway.config.gateway.offline_age_seconds * 1000,

@@ -27,6 +27,7 @@ from gateway.messages import (
     refused,
     route_to_session,
     submit_message,
+    too_fast,
 )
 from gateway.places import author_of
 from gateway.strings import say
@@ -170,14 +171,14 @@ class Commands:
         """What the session has used so far."""
         _, checkpoint = await self._session(item)
         lines = status.usage_lines(checkpoint) if checkpoint else [say("status.no_session")]
-        return self._says(item, "usage", "\n".join(lines))
+        return self._says(item, "usage", "\n".join([*lines, *await self._desk.spent(item.inbound)]))
 
     # ---------------------------------------------------------------------------------------- words with a wish
 
     async def queue(self, item: Item, rest: str) -> Routed | Settled:
         """Let words wait for a turn of their own; without words, list what waits."""
         if rest:
-            return await route_to_session(self._desk, item)
+            return too_fast(self._desk, item) or await route_to_session(self._desk, item)
         _, checkpoint = await self._session(item)
         return self._says(item, "queue", "\n".join(status.queue_lines(checkpoint)) or say("queue.empty"))
 
@@ -188,7 +189,7 @@ class Commands:
     async def steer(self, item: Item, rest: str) -> Routed | Settled:
         """Let words enter the turn that runs."""
         if rest:
-            return await route_to_session(self._desk, item)
+            return too_fast(self._desk, item) or await route_to_session(self._desk, item)
         return self._says(item, "steer", say("steer.empty"), error=True)
 
     async def steer_text(self, item: Item, rest: str, route: StoredRoute) -> Settled:
@@ -230,6 +231,8 @@ class Commands:
             case looping.End(now=now):
                 return await self._loop_to_stop(item, now)
             case looping.Begin():
+                if (refusal := too_fast(self._desk, item)) is not None:
+                    return refusal
                 routed = await route_to_session(self._desk, item)
                 return replace(routed, detail={**routed.detail, "act": "begin"})
             case _:

@@ -7,7 +7,7 @@ crash makes the row come again: session, submission id, turn or request. `perfor
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Protocol
@@ -29,6 +29,7 @@ from gateway.ledger.audit import Subject, audit_statement
 from gateway.ledger.database import Database
 from gateway.ledger.inbound import InboundRow, StoredRoute
 from gateway.ledger.surfaces import NewSurface
+from gateway.pace import Pace
 from gateway.places import Places, conversation, display_name
 from gateway.ports import GrantList, Platforms, Sessions
 from runtime.clock import Clock
@@ -122,6 +123,11 @@ class Handler(Protocol):
         ...
 
 
+async def no_lines(inbound: Inbound) -> Sequence[str]:
+    """Nothing is counted."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Desk:
     """What every handler has at hand."""
@@ -137,6 +143,8 @@ class Desk:
     routes: Callable[[], Sequence[str]]
     strict_commands: Callable[[], bool] = lambda: False
     message_bytes: Callable[[], int] = lambda: 32_768
+    pace: Pace = field(default_factory=lambda: Pace(lambda: 1_000_000))
+    spent: Callable[[Inbound], Awaitable[Sequence[str]]] = no_lines
     offline_age_ms: Callable[[], int] = lambda: 3_600_000
     stopping: Callable[[str, str], None] = lambda session_id, turn_id: None
     stopping_loop: Callable[[str, str, bool], None] = lambda session_id, loop_id, now: None
@@ -208,6 +216,7 @@ class Desk:
         return audit_statement(self.clock.now_ms(), kind, principal=item.principal, subject=subject, detail=detail)
 
 
-def clock_time(at_ms: int) -> str:
+def clock_time(at_ms: int, *, seconds: bool = False) -> str:
     """`14:02 UTC`, for people."""
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%H:%M} UTC"
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return f"{at:%H:%M:%S} UTC" if seconds else f"{at:%H:%M} UTC"

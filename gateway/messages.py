@@ -11,7 +11,7 @@ from adapters.errors import AdapterError
 from gateway.access import Authorized, Right, authorize
 from gateway.budget import Priority
 from gateway.gathering import text_of
-from gateway.handling import Desk, Item, Routed, Settled
+from gateway.handling import Desk, Item, Routed, Settled, clock_time
 from gateway.ledger.inbound import StoredRoute
 from gateway.ledger.surfaces import Letter, NewSurface, mint, payload, unless_waiting
 from gateway.looping import Begin
@@ -41,7 +41,7 @@ class Messages:
         try:
             if not await is_meant_for_us(self._desk, item.inbound):
                 return Settled(outcome="not_for_us", forget=True)
-            return self._objection(item) or await route_to_session(self._desk, item)
+            return self._objection(item) or too_fast(self._desk, item) or await route_to_session(self._desk, item)
         except ConfigurationError as error:
             return refused(self._desk, item, str(error))
 
@@ -65,6 +65,17 @@ class Messages:
         if size > limit:
             return refused(self._desk, item, say("message.too_long", size=_kilobytes(size), limit=_kilobytes(limit)))
         return None
+
+
+def too_fast(desk: Desk, item: Item) -> Settled | None:
+    """Settles words of somebody who sends more of them than anybody may. He is told once, and until when it holds."""
+    found = desk.pace.take(item.principal, item.inbound.sent_at_ms or item.rows[0].received_at_ms)
+    if found is None:
+        return None
+    if not found.first:
+        return Settled(outcome="too_fast")
+    words = say("message.too_fast", until=clock_time(found.until_ms, seconds=True))
+    return Settled(outcome="too_fast", statements=desk.reply(item, words, error=True))
 
 
 async def is_meant_for_us(desk: Desk, inbound: Inbound) -> bool:

@@ -15,6 +15,7 @@ from gateway.looping import loop_lines
 from gateway.strings import say
 from runtime.protocol.approvals import Grant, PendingApproval
 from runtime.protocol.checkpoint import Checkpoint
+from runtime.protocol.context import Usage
 
 SHORT_ID = 6
 """Characters of an id that people type."""
@@ -110,8 +111,13 @@ def usage_lines(checkpoint: Checkpoint) -> list[str]:
             aborted=stats.aborted_run_count,
             tools=stats.tool_calls,
         ),
-        say("usage.tokens", input=usage.input_tokens, output=usage.output_tokens, cost=f"{usage.cost_usd:.2f}"),
+        say("usage.tokens", input=usage.input_tokens, output=usage.output_tokens, cost=_cost(usage)),
     ]
+
+
+def _cost(usage: Usage) -> str:
+    cost = f"${usage.cost_usd:.2f}" if usage.cost_usd >= 0.01 or not usage.cost_usd else f"${usage.cost_usd:.4f}"
+    return cost if usage.cost_usd or not usage.total_tokens else say("usage.no_price", cost=cost)
 
 
 def grant_line(grant: Grant) -> str:

@@ -13,6 +13,7 @@ RuntimeFailure
 │   └── InvalidCheckpoint     the checkpoint contradicts itself
 ├── ModelError                a model call failed (retryable or not)
 │   ├── ModelUnavailable      connection, time-out, 5xx
+│   ├── BudgetSpent           a limit of ours on spending is reached; nobody was asked
 │   ├── ModelRateLimited      429, with retry_after
 │   ├── ModelAuthentication   401, 403
 │   ├── ContextTooLong        the request does not fit the window
@@ -91,6 +92,10 @@ class ModelError(RuntimeFailure):
         self.retry_after = retry_after
         if retryable is not None:
             self.retryable = retryable
+
+
+class BudgetSpent(ModelError):
+    """A limit of ours on spending is reached, so nobody was asked. The message is a sentence for people."""
 
 
 class ModelUnavailable(ModelError):

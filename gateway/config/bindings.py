@@ -42,6 +42,11 @@ class Binding:
     usd_per_day: float
     place: tuple[str | None, str | None, str | None] = (None, None, None)
 
+    @property
+    def key(self) -> str:
+        """The place as one text, under which its spending is counted."""
+        return "/".join(part or "*" for part in self.place)
+
 
 def binding_for(config: Config, *, platform: str, chat: str, thread: str | None) -> Binding:
     """The binding of a place: the most exact entry of [[bindings]], or the defaults.

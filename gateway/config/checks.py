@@ -13,14 +13,7 @@ from gateway.config.model import BUILT_IN, BindingSection, Config
 from gateway.config.problems import Problem
 from gateway.exits import ExitCode
 
-NOT_ENFORCED = (
-    "bindings.limits.usd_per_session",
-    "bindings.limits.usd_per_day",
-    "limits.messages_per_minute",
-    "limits.live_turns",
-    "limits.usd_per_session",
-    "limits.usd_per_day",
-)
+NOT_ENFORCED: tuple[str, ...] = ()
 """Keys that nothing acts on yet. To set one is refused: nobody may believe in a limit that does not hold."""
 
 

@@ -531,7 +531,7 @@ class LimitsSection(Section):
     """From one person; more are refused with a notice."""
 
     live_turns: Annotated[int, Field(ge=1)] = 64
-    """Turns that run at the same time; more wait."""
+    """Turns that ask their model at the same time; more wait in turn. A change counts from the next start on."""
 
     steps_per_turn: Annotated[int, Field(ge=1, le=256)] = 64
     """Model calls of one turn."""
@@ -546,7 +546,7 @@ class LimitsSection(Section):
     """Time of one turn, without waiting for people; 0: no limit."""
 
     usd_per_session: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    """Spending of one session; 0: no limit. Needs prices in [[models]]."""
+    """Spending of one session; 0: no limit. Counts only what has a price, see [[models]]."""
 
     usd_per_day: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Spending of the whole gateway in a UTC day; 0: no limit."""

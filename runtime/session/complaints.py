@@ -23,6 +23,8 @@ def describe(error: BaseException, reference: str, turn_id: str | None = None) -
 
 def _words(error: BaseException) -> tuple[ErrorKind, str]:
     match error:
+        case errors.BudgetSpent():
+            return "stopped", str(error)
         case errors.ModelRateLimited():
             return "rate_limit", "The model service asks us to wait."
         case errors.ModelAuthentication():

@@ -34,6 +34,7 @@ from gateway.handling import Desk
 from gateway.intake import Intake
 from gateway.ledger import surfaces
 from gateway.ledger.surfaces import Letter, NewSurface, payload
+from gateway.pace import Pace
 from gateway.places import Places
 from gateway.router import Router
 from runtime import loop_moves
@@ -437,6 +438,7 @@ class Stage:
         self.fields: dict[str, Any] = {}
         self.fields_at: dict[str, dict[str, Any]] = {}
         self.strict = False
+        self.messages_per_minute = 1_000_000
         self.sessions: Any = FakeSessions(clock)
         self.adapter = FakeAdapter()
         self.platforms = FakePlatforms(self.adapter)
@@ -464,6 +466,7 @@ class Stage:
             random_bytes=self.numbers.bytes,
             routes=lambda: ("demo", "big"),
             strict_commands=lambda: self.strict,
+            pace=Pace(lambda: self.messages_per_minute),
             faults=self.faults,
         )
         self.router = Router(self.desk, self.outbox)

@@ -282,14 +282,6 @@ def test_what_is_needed_to_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 UNBUILT = [
-    (
-        "[limits]\nusd_per_day = 5.0",
-        "pilothouse.toml:2: limits.usd_per_day is set, and this version does not act on it yet; remove it.",
-    ),
-    (
-        '[[bindings]]\nplatform = "telegram"\n[bindings.limits]\nusd_per_day = 5.0',
-        "pilothouse.toml:4: bindings[0].limits.usd_per_day is set, and this version does not act on it yet",
-    ),
     ('[discord]\ntoken = "MTIz.abc.def"', "pilothouse.toml:1: discord switches discord on, and there is no adapter"),
     ("[adapters.matrix]\nx = 1", "pilothouse.toml:1: adapters.matrix switches matrix on, and there is no adapter"),
     (
