@@ -24,6 +24,11 @@ def a_text(value: object) -> str:
     return _LONE_SURROGATE.sub("\ufffd", value) if isinstance(value, str) else ""
 
 
+def texts(value: object) -> list[str]:
+    """The strings of an array; anything else in it is an empty one."""
+    return [a_text(item) for item in cast("list[object]", value)] if isinstance(value, list) else []
+
+
 def a_number(value: object) -> int:
     """The integer, or 0."""
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
