@@ -81,6 +81,11 @@ class World(Protocol):
         """The chat, as the adapter names it."""
         ...
 
+    @property
+    def person(self) -> str:
+        """The person's id."""
+        ...
+
     def adapter(self) -> Adapter:
         """A new adapter on the one account, not started. The world outlives it."""
         ...
@@ -292,7 +297,7 @@ def a_file() -> File:
     return File(name="notes.txt", media_type="text/plain", size=len(FILE_CONTENT), sha256=sha256, caption="File words")
 
 
-def views(place: Place, message: MessageRef) -> tuple[View, ...]:
+def views(message: MessageRef, person: str) -> tuple[View, ...]:
     """One view of each kind; where it has words, they begin with its name."""
     control = Control(label="Go on", token=TOKEN, style=Style.PRIMARY)
     rows = (Row(state=RowState.DONE, text="read a file"), Row(state=RowState.RUNNING, text="run the tests"))
@@ -310,7 +315,7 @@ def views(place: Place, message: MessageRef) -> tuple[View, ...]:
         Typing(),
         Stream(stream_id="s1", markdown="Stream words"),
         ThreadStatus(state="processing", title="ThreadStatus words"),
-        Private(person=place.chat, text="Private words"),
+        Private(person=person, text="Private words"),
     )
 
 
@@ -320,7 +325,7 @@ async def shows_or_refuses_every_view(world: World) -> None:
         await world.say("hello")
         message = (await intake.until(said("hello"))).ref
         assert message is not None
-        for view in views(world.place, message):
+        for view in views(message, world.person):
             await _shown_or_refused(world, adapter, view)
 
 

@@ -123,8 +123,11 @@ def _of_file(status: int, what: str) -> AdapterError:
 
 
 def web_client(settings: Settings, token: str | None, session: aiohttp.ClientSession | None = None) -> AsyncWebClient:
-    """A client. slack_sdk takes any proxy of the environment, for loopback too, and knows nothing of `no_proxy`."""
-    client = AsyncWebClient(token=token, base_url=f"{settings.api_base}/", session=session)
+    """A client that sends each request once: by itself it would post again after a broken connection.
+
+    slack_sdk takes any proxy of the environment, for loopback too, and knows nothing of `no_proxy`.
+    """
+    client = AsyncWebClient(token=token, base_url=f"{settings.api_base}/", session=session, retry_handlers=[])
     if goes_direct(settings):
         client.proxy = None
     return client

@@ -180,6 +180,7 @@ class Streams:
     async def _finish_as_message(self, chain: _Chain, segment: Segment) -> None:
         """End a stream that cannot be trusted any more, and make its message show its text."""
         stop = self._stop(chain.place, segment.ts, outbound.metadata(f"{chain.key}#{len(chain.segments)}"))
+        stop["session_status"] = "processing"
         try:
             await self._call(Request(method="chat.stopStream", fields=stop))
         except AdapterError as error:
@@ -208,7 +209,8 @@ class Streams:
         later, key = await self._continued(place, ref)
         for ts in [ref.id, *later]:
             try:
-                await self._call(Request(method="chat.stopStream", fields={"channel": ref.chat, "ts": ts}))
+                stop = {"channel": ref.chat, "ts": ts, "session_status": "active" if view.closed else "processing"}
+                await self._call(Request(method="chat.stopStream", fields=stop))
             except AdapterError as error:
                 if not _is_over(error):
                     raise
@@ -272,4 +274,4 @@ class Streams:
 
 def _is_over(error: AdapterError) -> bool:
     """Whether a stream is closed, or will be: Slack closes each by itself after some minutes."""
-    return code_of(error) in STREAM_OVER or code_of(error) == "msg_too_long" or isinstance(error, OutcomeUnknown)
+    return code_of(error) in (*STREAM_OVER, "msg_too_long", "no_text") or isinstance(error, OutcomeUnknown)

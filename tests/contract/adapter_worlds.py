@@ -15,8 +15,10 @@ import aiohttp
 
 from adapters.contract import Adapter, Environment, Place
 from adapters.emulators.faults import FaultKind
+from adapters.emulators.slack import SlackEmulator
 from adapters.emulators.telegram import TelegramEmulator
 from adapters.emulators.telegram.knobs import Knobs
+from adapters.slack import create as create_slack
 from adapters.telegram import create
 from adapters.terminal import TerminalAdapter
 from adapters.testing import Failure, content
@@ -47,6 +49,7 @@ class TelegramWorld:
     def __init__(self, emulator: TelegramEmulator) -> None:
         self.emulator = emulator
         self.place = Place(platform="telegram", account="900", chat=str(ANN))
+        self.person = str(ANN)
 
     def adapter(self) -> Adapter:
         settings = {"token": TOKEN, "api_base": self.emulator.url, "poll_seconds": POLL_SECONDS}
@@ -109,6 +112,7 @@ class TerminalWorld:
 
     def __init__(self) -> None:
         self.place = Place(platform="terminal", account="local", chat="terminal")
+        self.person = "local"
         self._typed: asyncio.Queue[str] = asyncio.Queue()
         self._screen = io.StringIO()
 
@@ -139,3 +143,101 @@ class TerminalWorld:
 async def terminal_world() -> AsyncGenerator[TerminalWorld]:
     """A terminal without a terminal."""
     yield TerminalWorld()
+
+
+SLACK_ANN = "U0ANN"
+LOOK_SECONDS = 5.0
+
+
+async def slack_sleep(seconds: float) -> None:
+    """Pauses after failures are over at once; looking at the socket takes its time."""
+    await asyncio.sleep(seconds if seconds == LOOK_SECONDS else 0.01)
+
+
+SLACK_ENVIRONMENT = Environment(
+    now_ms=lambda: time.time_ns() // 1_000_000,
+    sleep=slack_sleep,
+    random_bytes=secrets.token_bytes,
+    content=content,
+)
+
+
+class SlackWorld:
+    """Ann's thread in her conversation with the app."""
+
+    def __init__(self, emulator: SlackEmulator, chat: str, root: str) -> None:
+        self.emulator = emulator
+        app = emulator.app
+        self.place = Place(platform="slack", account=f"{app.app_id}:{app.team}", chat=chat, thread=root)
+        self.person = SLACK_ANN
+
+    def adapter(self) -> Adapter:
+        app = self.emulator.app
+        tokens = {"bot_token": app.bot_token, "app_token": app.app_token}
+        return create_slack({**tokens, "api_base": self.emulator.api_base}, SLACK_ENVIRONMENT)
+
+    async def say(self, text: str) -> None:
+        await self.emulator.say(SLACK_ANN, text, thread=self.place.thread)
+
+    def _messages(self) -> list[dict[str, Any]]:
+        messages = self.emulator.messages(self.place.chat, user=SLACK_ANN)
+        return [one for one in messages if one.get("user") != SLACK_ANN]
+
+    async def press(self, token: str) -> None:
+        for message in reversed(self._messages()):
+            if f"'value': '{token}'" in str(message.get("blocks", [])):
+                await self.emulator.press(SLACK_ANN, message["ts"], data=token)
+                return
+        raise AssertionError(f"nobody sees a button {token}")
+
+    async def shown(self) -> Sequence[str]:
+        return [await self._text(one) for one in self._messages()]
+
+    async def _text(self, message: dict[str, Any]) -> str:
+        if files := message.get("files"):
+            return await download_from_slack(files[0]["url_private"], self.emulator.app.bot_token)
+        return "\n".join(words_in(message["blocks"])) if message.get("blocks") else str(message["text"])
+
+    async def fail_next(self, failure: Failure) -> bool:
+        match failure:
+            case Failure.RATE_LIMITED:
+                self.emulator.fault("chat.postMessage", FaultKind.RATE_LIMIT, retry_after=7)
+            case Failure.GONE:
+                self.emulator.fault("chat.postMessage", FaultKind.REFUSE, status=200, description="channel_not_found")
+            case Failure.UNKNOWN:
+                self.emulator.fault("chat.postMessage", FaultKind.DROP, applied=True)
+        return True
+
+
+def words_in(blocks: object) -> list[str]:
+    """Everything that is to be read in blocks, in order."""
+    if isinstance(blocks, list):
+        return [word for one in blocks for word in words_in(one)]
+    if not isinstance(blocks, dict):
+        return []
+    own = [value for name, value in blocks.items() if name in ("text", "title") and isinstance(value, str)]
+    inner = [value for value in blocks.values() if isinstance(value, dict | list)]
+    return [*own, *(word for one in inner for word in words_in(one))]
+
+
+async def download_from_slack(url: str, token: str) -> str:
+    """A file as the server has it."""
+    headers = {"Authorization": f"Bearer {token}"}
+    async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as response:
+        return await response.text()
+
+
+@asynccontextmanager
+async def slack_world() -> AsyncGenerator[SlackWorld]:
+    """An emulated Slack that tolerates no broken rule."""
+    emulator = await SlackEmulator().start()
+    emulator.add_user(SLACK_ANN, "Ann")
+    events = emulator.app.events
+    emulator.subscribe([])  # the thread is older than every adapter
+    root = await emulator.say(SLACK_ANN, "the thread begins")
+    emulator.subscribe(sorted(events))
+    try:
+        yield SlackWorld(emulator, emulator.direct_chat(SLACK_ANN), root["ts"])
+        emulator.assert_clean()
+    finally:
+        await emulator.stop()
