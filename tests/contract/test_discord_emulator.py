@@ -14,6 +14,7 @@ import pytest
 import yarl
 from discord import app_commands
 
+from adapters.emulators import FaultKind
 from adapters.emulators.discord import DiscordEmulator, Knobs
 from tests.support.discord_schema import malformed_answers
 
@@ -49,10 +50,10 @@ class Loopback(aiohttp.TCPConnector):
         return await super().connect(req, traces, timeout)
 
 
-@pytest.fixture
-async def emulator() -> AsyncIterator[DiscordEmulator]:
+@contextlib.asynccontextmanager
+async def emulated(knobs: Knobs | None = None) -> AsyncIterator[DiscordEmulator]:
     """Alice, Bob, a guild with a channel and a forum, on a clock that flows; no client may break a rule."""
-    made = DiscordEmulator(knobs=Knobs())
+    made = DiscordEmulator(knobs=knobs)
     made.add_bot(TOKEN, name="pilot")
     made.add_user(ALICE, "Alice")
     made.add_user(BOB, "Bob")
@@ -60,10 +61,19 @@ async def emulator() -> AsyncIterator[DiscordEmulator]:
     made.add_channel(GUILD, "general", channel=GENERAL)
     made.add_channel(GUILD, "sessions", channel=FORUM, type="forum", tags=["running", "done"])
     await made.start()
-    yield made
-    await made.stop()
+    try:
+        yield made
+    finally:
+        await made.stop()
     assert malformed_answers(made) == []
     made.assert_clean()
+
+
+@pytest.fixture
+async def emulator() -> AsyncIterator[DiscordEmulator]:
+    """The emulator with its usual numbers."""
+    async with emulated() as made:
+        yield made
 
 
 class Greeting(discord.ui.View):
@@ -111,6 +121,9 @@ class Peer(discord.Client):
         self.seen: list[tuple[str, str]] = []
         self.tree.add_command(app_commands.Command(name="ping", description="Answers", callback=self.ping))
         self.tree.add_command(app_commands.ContextMenu(name="Stop agent", callback=self.stop_agent))
+
+    async def before_identify_hook(self, shard_id: int | None, *, initial: bool = False) -> None:
+        """Does not wait five seconds: here nobody else identifies himself."""
 
     async def ping(self, interaction: discord.Interaction, text: str) -> None:
         await interaction.response.defer(thinking=True)
@@ -293,3 +306,171 @@ async def test_edits_deletions_and_reactions_are_told(emulator: DiscordEmulator,
         ("unreaction", "👀"),
         ("delete", said["id"]),
     ]
+
+
+# -- the gateway
+
+
+@pytest.mark.parametrize("how", ["reconnect", "close", "abort", "invalid_resumable"])
+async def test_a_lost_connection_is_resumed(emulator: DiscordEmulator, peer: Peer, how: Any) -> None:
+    """After op 7, a close or a cut the client resumes and gets what it missed, once and in order."""
+    await emulator.say(ALICE, "before", chat=GENERAL)
+    await emulator.wait_for(lambda: ("message", "before") in peer.seen, PATIENCE)
+    assert emulator.disconnect(how=how) == 1
+    await emulator.say(ALICE, "missed", chat=GENERAL)
+    await emulator.wait_for(lambda: ("resumed", "") in peer.seen, PATIENCE)
+    await emulator.say(ALICE, "after", chat=GENERAL)
+    await emulator.wait_for(lambda: ("message", "after") in peer.seen, PATIENCE)
+    assert [text for kind, text in peer.seen if kind == "message"] == ["before", "missed", "after"]
+    assert peer.seen.count(("ready", "")) == 1
+
+
+async def test_an_invalid_session_forgets(emulator: DiscordEmulator, peer: Peer) -> None:
+    """After op 9 the client starts anew and what happened meanwhile is not replayed."""
+    assert emulator.disconnect(how="invalid") == 1
+    await emulator.say(ALICE, "lost", chat=GENERAL)
+    await emulator.wait_for(lambda: peer.seen.count(("ready", "")) == 2, PATIENCE)
+    await emulator.say(ALICE, "heard", chat=GENERAL)
+    await emulator.wait_for(lambda: ("message", "heard") in peer.seen, PATIENCE)
+    assert ("message", "lost") not in peer.seen
+    channel = peer.get_channel(GENERAL)
+    assert isinstance(channel, discord.TextChannel)
+    assert [one.content async for one in channel.history()] == ["heard", "lost"]
+
+
+async def test_a_bad_token_and_a_forbidden_intent_are_refused(emulator: DiscordEmulator) -> None:
+    """A wrong token fails the login; an intent that is not switched on closes the gateway with 4014."""
+    stranger = Peer(emulator.url)
+    with pytest.raises(discord.LoginFailure):
+        await stranger.start("wrong.token.altogether")
+    await stranger.close()
+    emulator.add_bot("NDM.second.token", name="second", intents=0)
+    emulator.add_guild(200, "Other", members=[ALICE], bots=[43])
+    greedy = Peer(emulator.url)
+    with pytest.raises(discord.PrivilegedIntentsRequired):
+        await greedy.start("NDM.second.token")
+    await greedy.close()
+    assert [entry.data["code"] for entry in emulator.violations] == [4014]
+    emulator.journal.clear()
+
+
+async def test_contents_are_blank_without_the_intent(emulator: DiscordEmulator) -> None:
+    """Without MESSAGE_CONTENT only mentions and direct messages can be read."""
+    async with running(emulator, message_content=False) as peer:
+        await emulator.say(ALICE, "secret", chat=GENERAL)
+        await emulator.say(ALICE, f"<@{BOT}> open", chat=GENERAL)
+        await emulator.say(ALICE, "private")
+        await emulator.wait_for(lambda: ("message", "private") in peer.seen, PATIENCE)
+        heard = [text for kind, text in peer.seen if kind == "message"]
+        assert heard == ["", f"<@{BOT}> open", "private"]
+
+
+async def test_missing_intents_keep_events_away(emulator: DiscordEmulator) -> None:
+    """Without the intents for reactions and typing no such event comes."""
+    async with running(emulator, reactions=False, typing=False) as peer:
+        said = await emulator.say(ALICE, "x", chat=GENERAL)
+        await emulator.react(ALICE, said["id"], ["👍"])
+        await emulator.type(ALICE, chat=GENERAL)
+        await emulator.say(ALICE, "end", chat=GENERAL)
+        await emulator.wait_for(lambda: ("message", "end") in peer.seen, PATIENCE)
+        assert {kind for kind, _ in peer.seen} == {"ready", "message"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [(FaultKind.DUPLICATE, ["a", "a", "b"]), (FaultKind.REORDER, ["b", "a"])]
+)
+async def test_events_come_twice_or_late(
+    emulator: DiscordEmulator, peer: Peer, kind: FaultKind, expected: list[str]
+) -> None:
+    """An event is delivered twice, or after the one that follows it."""
+    emulator.fault("MESSAGE_CREATE", kind, event=True)
+    await emulator.say(ALICE, "a", chat=GENERAL)
+    await emulator.say(ALICE, "b", chat=GENERAL)
+    await emulator.wait_for(lambda: len(peer.seen) == 1 + len(expected), PATIENCE)
+    assert [text for what, text in peer.seen if what == "message"] == expected
+
+
+# -- limits and faults
+
+
+def general(peer: Peer) -> discord.TextChannel:
+    """The channel as the client knows it."""
+    channel = peer.get_channel(GENERAL)
+    assert isinstance(channel, discord.TextChannel)
+    return channel
+
+
+async def test_buckets_are_obeyed() -> None:
+    """The client reads the headers of a bucket and spreads its calls; all arrive."""
+    knobs = Knobs(buckets={"create_message": (3, 0.2)})
+    async with emulated(knobs) as emulator, running(emulator) as peer:
+        await asyncio.gather(*(general(peer).send(str(number)) for number in range(8)))
+        assert sorted(one["content"] for one in of_bot(emulator, GENERAL)) == [str(number) for number in range(8)]
+
+
+@pytest.mark.parametrize("scope", ["user", "global", "shared"])
+async def test_a_rate_limit_is_waited_for(peer: Peer, emulator: DiscordEmulator, scope: str) -> None:
+    """The client waits for as long as a 429 says, and sends again."""
+    limits = {"scope": scope, "retry_after": 0.05}
+    emulator.fault("create_message", FaultKind.RATE_LIMIT, parameters=limits)
+    await general(peer).send("patient")
+    assert [call.status for call in emulator.calls("create_message")] == [429, 200]
+    assert [one["content"] for one in of_bot(emulator, GENERAL)] == ["patient"]
+
+
+async def test_a_failure_after_accepting_is_made_good_by_the_nonce(peer: Peer, emulator: DiscordEmulator) -> None:
+    """A message that was accepted before the connection broke is not sent twice with the same nonce."""
+    emulator.fault("create_message", FaultKind.DROP, applied=True)
+    with pytest.raises((aiohttp.ClientError, OSError)):
+        await general(peer).send("once", nonce="n-1")
+    again = await general(peer).send("once", nonce="n-1")
+    assert [one["id"] for one in of_bot(emulator, GENERAL)] == [str(again.id)]
+
+
+REFUSED = [
+    ({"content": "x" * 2001}, 50035, "content"),
+    ({"content": ""}, 50006, ""),
+    ({"embed": discord.Embed(description="x" * 4097)}, 50035, "description"),
+    ({"embeds": [discord.Embed(description="x" * 4000)] * 2}, 50035, "6000"),
+]
+
+
+@pytest.mark.parametrize(("given", "code", "words"), REFUSED)
+async def test_what_is_too_much_is_refused(peer: Peer, given: dict[str, Any], code: int, words: str) -> None:
+    """Limits of content and embeds are told with Discord's code and place."""
+    with pytest.raises(discord.HTTPException) as refused:
+        await general(peer).send(**given)
+    assert refused.value.code == code
+    assert words in str(refused.value)
+
+
+async def test_new_components_have_their_own_rules(peer: Peer, emulator: DiscordEmulator) -> None:
+    """A layout is shown as it was built; with more than 4,000 characters it is refused."""
+    view = discord.ui.LayoutView()
+    row: Any = discord.ui.ActionRow(discord.ui.Button(label="Stop", custom_id="stop"))
+    view.add_item(discord.ui.Container(discord.ui.TextDisplay("**Working**"), discord.ui.Separator(), row))
+    await general(peer).send(view=view, silent=True)
+    shown = of_bot(emulator, GENERAL)[0]
+    assert shown["flags"] == (1 << 15) | (1 << 12)
+    assert [one["type"] for one in shown["components"][0]["components"]] == [10, 14, 1]
+    long = discord.ui.LayoutView()
+    for _ in range(2):
+        long.add_item(discord.ui.TextDisplay("x" * 2001))
+    with pytest.raises(discord.HTTPException, match="4000"):
+        await general(peer).send(view=long)
+
+
+async def test_a_forum_post_opens_with_its_message(peer: Peer, emulator: DiscordEmulator) -> None:
+    """A post has tags and a first message with its own id."""
+    forum = peer.get_channel(FORUM)
+    assert isinstance(forum, discord.ForumChannel)
+    tag = forum.available_tags[0]
+    made = await forum.create_thread(name="Session", content="first", applied_tags=[tag])
+    assert made.message.id == made.thread.id
+    assert [one.name for one in made.thread.applied_tags] == ["running"]
+    await made.thread.edit(applied_tags=[forum.available_tags[1]], archived=True)
+    assert emulator.threads(FORUM)[0]["thread_metadata"]["archived"]
+    archived = [one.id async for one in forum.archived_threads()]
+    assert archived == [made.thread.id]
+    await made.thread.send("awake")
+    assert not emulator.threads(FORUM)[0]["thread_metadata"]["archived"]

@@ -38,6 +38,8 @@ class Connection:
         self.commands: deque[float] = deque()
         """When the client sent something, in the last minute."""
         self.beats = asyncio.Event()
+        self.closed_here = False
+        """It was the platform that closed it: the session can be resumed."""
         self.frozen = False
         """Half-open: nothing goes out and nothing is heard."""
         self._request = request
@@ -50,6 +52,7 @@ class Connection:
 
     def close(self, code: int, reason: str) -> None:
         """End the connection behind whatever is being written."""
+        self.closed_here = True
         self._waiting.put_nowait(Close(code=code, reason=reason))
 
     def abort(self) -> bool:

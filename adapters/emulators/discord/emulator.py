@@ -236,12 +236,14 @@ class DiscordEmulator(People):
 
     # -- what is there
 
-    def messages(self, chat: Id, *, user: Id | None = None, bot: BotChoice = None) -> list[JsonObject]:
+    def messages(
+        self, chat: Id, thread: Id | None = None, *, user: Id | None = None, bot: BotChoice = None
+    ) -> list[JsonObject]:
         """What people see in a channel or thread now, oldest first. A person's id stands for their direct message.
 
         Ephemeral messages are shown to `user` only, or to nobody in particular if it is left out: then all are listed.
         """
-        place = self._find(chat, bot)
+        place = self._find(chat if thread is None else thread, bot)
         if place is None:
             return []
         seen = [one for one in place.messages.values() if user is None or one.visible_to in (None, str(user))]

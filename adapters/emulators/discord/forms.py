@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from adapters.emulators.discord.posting import nodes_of
+from adapters.emulators.discord.components import nodes_of
 from adapters.emulators.errors import NotKnown, NotPossible
 from adapters.emulators.wire_json import JsonObject, items_of
 

@@ -101,7 +101,7 @@ class Gateway:
         session.line = None
         session.left_at = self._platform.clock.now()
         code = connection.socket.close_code
-        if code in FORGETS:
+        if code in FORGETS and not connection.closed_here:
             bot.sessions.pop(session.id, None)
         data = {"session": session.id, "code": code, "resumable": session.id in bot.sessions}
         self._platform.journal.record(EntryKind.EVENT, "disconnected", {"state": "left", **data}, account=bot.account)
@@ -305,6 +305,7 @@ class Gateway:
     async def end(self) -> None:
         """Close everything because the server stops."""
         for connection in list(self.connections):
+            connection.closed_here = True
             with contextlib.suppress(ConnectionResetError):
                 await connection.socket.close(code=1001, message=b"going away")
 

@@ -3,7 +3,7 @@
 Each deed returns what the platform made of it, as an object of the API. Deeds that the real client would not allow
 raise NotPossible; things that are not there raise NotKnown. Ids may be numbers or text. `chat` is a channel, a
 thread or a direct message by its id, or left out for the direct message of `user` with `bot`; `bot` may be left out
-while there is one bot only.
+while there is one bot only. A thread is a channel of its own: `thread` goes before `chat`, which may be left out then.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from urllib.parse import quote
 from adapters.emulators.discord.bots import Bot
 from adapters.emulators.discord.call import Upload
 from adapters.emulators.discord.commanding import build_command
+from adapters.emulators.discord.components import nodes_of
 from adapters.emulators.discord.forms import fill_in
 from adapters.emulators.discord.methods.account import open_direct
 from adapters.emulators.discord.methods.channels import remove_channel
 from adapters.emulators.discord.permissions import Permission
 from adapters.emulators.discord.platform import Platform
-from adapters.emulators.discord.posting import changed, compose, fill, nodes_of, post, remove
+from adapters.emulators.discord.posting import changed, compose, fill, post, remove
 from adapters.emulators.discord.reactions import add_reaction, drop_reaction
 from adapters.emulators.discord.rendering import guild_object, member_object, owners, user_object
 from adapters.emulators.discord.threads import announce, open_thread, set_archived, updated
@@ -62,6 +63,7 @@ class People:
         text: str,
         *,
         chat: Id | None = None,
+        thread: Id | None = None,
         reply_to: Id | None = None,
         ping: bool = True,
         bot: BotChoice = None,
@@ -69,7 +71,7 @@ class People:
         """Write a message. `<@id>` mentions; `ping` says whether a reply mentions whom it answers."""
         if not text.strip() or len(text) > MAX_PERSON_TEXT:
             raise NotPossible(f"a person writes 1 to {MAX_PERSON_TEXT} characters")
-        place = self._writable(user, chat, bot)
+        place = self._writable(user, chat if thread is None else thread, bot)
         return self._shown(self._write(place, str(user), {"content": text}, reply_to=reply_to, ping=ping))
 
     async def edit(self, user: Id, message: Id, text: str) -> JsonObject:
@@ -96,11 +98,12 @@ class People:
         mime_type: str | None = None,
         text: str = "",
         chat: Id | None = None,
+        thread: Id | None = None,
         reply_to: Id | None = None,
         bot: BotChoice = None,
     ) -> JsonObject:
         """Send a file, with words if given. Over HTTP the content comes as `content_base64`."""
-        place = self._writable(user, chat, bot)
+        place = self._writable(user, chat if thread is None else thread, bot)
         self._require(place, user, Permission.ATTACH_FILES)
         data = base64.b64decode(content_base64) if content_base64 else content
         if len(data) > self._platform.knobs.file_limit:
@@ -119,9 +122,9 @@ class People:
         for new in wanted:
             add_reaction(self._platform, target, new, str(user))
 
-    async def type(self, user: Id, *, chat: Id | None = None, bot: BotChoice = None) -> None:
+    async def type(self, user: Id, *, chat: Id | None = None, thread: Id | None = None, bot: BotChoice = None) -> None:
         """Begin to type."""
-        place = self._writable(user, chat, bot)
+        place = self._writable(user, chat if thread is None else thread, bot)
         body: JsonObject = {
             "channel_id": place.id,
             "user_id": str(user),
@@ -166,14 +169,16 @@ class People:
         options: Mapping[str, Any] | None = None,
         target: Id | None = None,
         chat: Id | None = None,
+        thread: Id | None = None,
         bot: BotChoice = None,
     ) -> JsonObject:
         """Use a command. `args` fills the first option; `target` is the message or user of a context menu.
 
         The name may have its groups before it, as in `config set`. Returns the interaction's `id`.
         """
-        chosen = self._bot_for(user, chat, target, bot)
-        place = self._command_place(user, chat, target, chosen)
+        where = chat if thread is None else thread
+        chosen = self._bot_for(user, where, target, bot)
+        place = self._command_place(user, where, target, chosen)
         self._require(place, user, Permission.USE_APPLICATION_COMMANDS)
         permissions = self._platform.render.permissions(place, str(user))
         data = build_command(self._platform, chosen, place, permissions, name, args, options, target)

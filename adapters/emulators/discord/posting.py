@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-import itertools
 import mimetypes
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from adapters.emulators.discord.call import Upload
+from adapters.emulators.discord.components import nodes_of, shown_components, without_nulls
 from adapters.emulators.discord.platform import Platform
 from adapters.emulators.discord.threads import note_activity
 from adapters.emulators.discord.world import (
@@ -20,7 +19,7 @@ from adapters.emulators.discord.world import (
     MessageFlag,
     MessageType,
 )
-from adapters.emulators.wire_json import JsonObject, is_array, is_object, items_of
+from adapters.emulators.wire_json import JsonObject, items_of
 
 SETTABLE: Final = int(
     MessageFlag.SUPPRESS_EMBEDS
@@ -81,7 +80,7 @@ def fill(platform: Platform, place: Channel, message: Message, body: JsonObject,
     if "embeds" in body:
         message.embeds = [_embed(one) for one in items_of(body, "embeds")]
     if "components" in body:
-        message.components = _components(items_of(body, "components"), message, platform.address())
+        message.components = shown_components(items_of(body, "components"), message, platform.address())
     if {"content", "allowed_mentions", "components"} & body.keys():
         _mention(platform, place, message, body.get("allowed_mentions"))
 
@@ -162,64 +161,7 @@ def _filename(name: str) -> str:
 def _embed(embed: JsonObject) -> JsonObject:
     fields = [{"inline": False, **one} for one in items_of(embed, "fields")]
     cleaned = without_nulls(embed) | ({"fields": without_nulls(fields)} if fields else {})
-    return {"type": "rich", "content_scan_version": 0, **cleaned}
-
-
-def _components(given: Iterable[JsonObject], message: Message, cdn: str) -> list[JsonObject]:
-    """Components as the API shows them: every one has a number, and links to files of the message lead there."""
-    made: list[JsonObject] = without_nulls(copy.deepcopy(list(given)))
-    taken = {node["id"] for node in nodes_of(made) if node.get("id")}
-    numbers = (number for number in itertools.count(1) if number not in taken)
-    for node in nodes_of(made):
-        node["id"] = node.get("id") or next(numbers)
-        _complete(node, message, cdn)
-    return made
-
-
-def _complete(node: JsonObject, message: Message, cdn: str) -> None:
-    match node["type"]:
-        case 11:
-            node["media"] = _media(node["media"], message, cdn)
-        case 12:
-            for item in node["items"]:
-                item["media"] = _media(item["media"], message, cdn)
-        case 13:
-            file = _file_of(node["file"], message)
-            node["file"] = _media(node["file"], message, cdn)
-            node |= {"name": file.filename, "size": len(file.content)} if file is not None else {}
-        case _:
-            return
-
-
-def _file_of(media: JsonObject, message: Message) -> Attachment | None:
-    name = str(media.get("url", "")).removeprefix("attachment://")
-    return next((file for file in message.attachments if file.filename == name), None)
-
-
-def _media(media: JsonObject, message: Message, cdn: str) -> JsonObject:
-    file = _file_of(media, message)
-    address = media["url"] if file is None else f"{cdn}{file.path}"
-    return {"id": message.id, "url": address, "proxy_url": address}
-
-
-def nodes_of(members: Any) -> Iterable[JsonObject]:
-    """Every component below, parents first."""
-    if is_array(members):
-        for member in members:
-            yield from nodes_of(member)
-    elif is_object(members) and "type" in members:
-        yield members
-        for name in ("components", "component", "accessory"):
-            yield from nodes_of(members.get(name))
-
-
-def without_nulls(value: Any) -> Any:
-    """The same without members that are null: Discord takes them for absent."""
-    if is_array(value):
-        return [without_nulls(one) for one in value]
-    if is_object(value):
-        return {name: without_nulls(one) for name, one in value.items() if one is not None}
-    return value
+    return {**cleaned, "type": "rich", "content_scan_version": 0}
 
 
 # -- mentions

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from adapters.emulators.discord.call import Upload
+from adapters.emulators.discord.components import CHILDREN
 from adapters.emulators.discord.errors import ApiError, empty_message, invalid_form
 from adapters.emulators.discord.schema import Path, Problem
 from adapters.emulators.discord.world import Message, MessageFlag
@@ -27,7 +28,6 @@ TEXT_DISPLAY: Final = 10
 LINK_STYLE: Final = 5
 PREMIUM_STYLE: Final = 6
 NOT_WITH_V2: Final = ("content", "embeds", "sticker_ids", "poll")
-CHILDREN: Final = ("components", "component", "accessory")
 
 Node = tuple[Path, JsonObject]
 
@@ -110,8 +110,9 @@ def _attachments(body: JsonObject, uploads: Mapping[str, Upload], edited: Messag
 
 
 def _components_v2(body: JsonObject, edited: Message | None) -> Iterator[Problem]:
+    kept = {} if edited is None else {"content": edited.content, "embeds": edited.embeds}
     for name in NOT_WITH_V2:
-        if body.get(name):
+        if body.get(name) or (name not in body and kept.get(name)):
             words = f"The '{name}' field cannot be used when using MessageFlags.IS_COMPONENTS_V2"
             yield _problem([name], "MESSAGE_CANNOT_USE_LEGACY_FIELDS_WITH_COMPONENTS_V2", words)
     nodes = components(body)

@@ -288,8 +288,10 @@ def discord_api() -> Schema:
     data = files("adapters.emulators.discord") / "data"
     published: JsonObject = json.loads((data / "openapi.json").read_text(encoding="utf-8"))
     added: JsonObject = json.loads((data / "additions.json").read_text(encoding="utf-8"))
-    for name, fields in added.items():
+    for name, fields in added["schemas"].items():
         published["schemas"][name]["properties"].update(fields)
+    for one in published["operations"]:
+        one.setdefault("query", {}).update(added["queries"].get(one["id"], {}))
     operations = [_operation(one) for one in published["operations"]]
     return Schema(
         version=published["version"],

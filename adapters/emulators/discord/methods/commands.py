@@ -8,9 +8,9 @@ from typing import Any, Final
 from adapters.emulators.discord.access import guild_of
 from adapters.emulators.discord.bots import GLOBAL
 from adapters.emulators.discord.call import Call
+from adapters.emulators.discord.components import without_nulls
 from adapters.emulators.discord.errors import ApiError, bad_request, invalid_form, missing_access, unknown
 from adapters.emulators.discord.platform import Platform
-from adapters.emulators.discord.posting import without_nulls
 from adapters.emulators.discord.schema import Path, Problem
 from adapters.emulators.wire_json import JsonObject, items_of
 

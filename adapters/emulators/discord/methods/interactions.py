@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from adapters.emulators.discord.call import Call
+from adapters.emulators.discord.components import nodes_of
 from adapters.emulators.discord.errors import ApiError, bad_request, invalid_field, unknown
 from adapters.emulators.discord.methods.messages import shown
 from adapters.emulators.discord.platform import Platform
-from adapters.emulators.discord.posting import changed, compose, fill, nodes_of, post, remove
+from adapters.emulators.discord.posting import changed, compose, fill, post, remove
 from adapters.emulators.discord.rules import check_message
 from adapters.emulators.discord.world import (
     AnswerType,
