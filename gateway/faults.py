@@ -21,4 +21,12 @@ POINTS: dict[str, str] = {
     "thread.opening.after": "it is marked, and the platform was not asked",
     "thread.opened.before": "it is open, and that is not stored",
     "thread.opened.after": "it is stored, and what waited for it has moved there",
+    "schedule.claim.before": "due times have no rows yet",
+    "schedule.claim.after": "they have their rows, and nothing began",
+    "schedule.begin.before": "a run is about to begin",
+    "schedule.begin.after": "that it runs is stored with its session, and nothing was submitted",
+    "schedule.submit.before": "the words of a run are about to be submitted",
+    "schedule.submit.after": "they are submitted, and nobody waits for their end",
+    "schedule.end.before": "how a run came out is known and not stored",
+    "schedule.end.after": "it is stored, and nobody was told",
 }

@@ -267,6 +267,13 @@ TEXTS: Final[dict[str, str]] = {
     "model.here": "Model: {route}. There are: {names}",
     "model.set": "Model: {route}, from now on.",
     "model.unknown": "There is no model {name}. There are: {names}",
+    # Schedules
+    "cron.creator_gone": "{who} may not use the agent any more",
+    "cron.disabled": "{name} (#{id}) is switched off: {reason}.",
+    "cron.alert": "⚠ {name} (#{id}) failed {n} times in a row: {reason}.",
+    "cron.paused_by_failures": "⚠ {name} (#{id}) failed {n} times in a row and is paused: {reason}. /cron resume {id}",
+    "cron.recovered": "{name} (#{id}) works again, after {n} failures.",
+    "cron.undelivered": "The result of {name}, run {n}, could not be delivered: {reason}.",
     # The first owner
     "claim.done": "You are the owner now ({principal}). Write to me in your own words, or /help.",
     # Somebody else is told

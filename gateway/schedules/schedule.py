@@ -83,6 +83,7 @@ class State(StrEnum):
     PAUSED = "paused"
     DISABLED = "disabled"
     DONE = "done"
+    REMOVED = "removed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
