@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from adapters.emulators.client import EmulatorClient
-from adapters.emulators.journal import EntryKind
+from tests.support.sides import OWNER, STRANGER, TELEGRAM, TOKEN, Side, buttons, content
+
+__all__ = ["CONFIG", "OWNER", "PATIENCE", "ROOT", "STRANGER", "TOKEN", "World", "buttons", "content"]
 
 ROOT = Path(__file__).resolve().parents[2]
-TOKEN = "42:" + "T" * 35
-OWNER, STRANGER = 7, 8
 PATIENCE = 60.0
 
 CONFIG = """\
@@ -28,13 +28,9 @@ state_dir = "state"
 http = "127.0.0.1:0"
 log_format = "json"
 
-[telegram]
-token = "{token}"
-api_base = "{url}"
-poll_seconds = 2
-
+{platform}
 [access]
-owners = ["telegram:{owner}"]
+owners = ["{owner}"]
 
 [[workspaces]]
 id = "notes"
@@ -48,10 +44,11 @@ provider = "demo"
 
 
 class World:
-    """Starts and ends everything. `chat` is the owner's private chat."""
+    """Starts and ends everything, on one platform: `side` is the person there, and what the platform is like."""
 
-    def __init__(self, folder: Path, config: str = CONFIG) -> None:
+    def __init__(self, folder: Path, config: str = CONFIG, side: Side = TELEGRAM) -> None:
         self.folder = folder
+        self.side = side
         self.workspace = folder / "workspace"
         self.config = folder / "pilothouse.toml"
         self.points = folder / "points.txt"
@@ -64,14 +61,14 @@ class World:
     async def __aenter__(self) -> Self:
         self.workspace.mkdir()
         self._emulator = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "adapters.emulators", "--platform", "telegram", "--token", TOKEN,
-            "--user", f"{OWNER}:Ann", "--user", f"{STRANGER}:Mallory",
+            sys.executable, "-m", "adapters.emulators", *self.side.emulator,
             cwd=ROOT, stdout=asyncio.subprocess.PIPE,
         )  # fmt: skip
         assert self._emulator.stdout is not None
         ready = json.loads(await self._emulator.stdout.readline())
         self.url = ready["url"]
-        self.config.write_text(self._template.format(token=TOKEN, url=self.url, owner=OWNER))
+        section = self.side.section.format(**ready)
+        self.config.write_text(self._template.format(platform=section, owner=self.side.owner))
         self.config.chmod(0o600)
         self.platform = await EmulatorClient(self.url).__aenter__()
         return self
@@ -104,13 +101,7 @@ class World:
                 cwd=self.folder, env=environment | {"PYTHONPATH": str(ROOT)}, stdout=log, stderr=log,
                 stdin=asyncio.subprocess.DEVNULL,
             )  # fmt: skip
-        asks = asyncio.ensure_future(
-            self.platform.wait_for(
-                lambda entry: entry.kind is EntryKind.REQUEST and entry.name.lower() == "getupdates",
-                after=number,
-                timeout=PATIENCE,
-            )
-        )
+        asks = asyncio.ensure_future(self.platform.wait_for(self.side.listens, after=number, timeout=PATIENCE))
         dies = asyncio.ensure_future(self.gateway.wait())
         await asyncio.wait({asks, dies}, return_when=asyncio.FIRST_COMPLETED)
         for waiting in (asks, dies):
@@ -144,13 +135,14 @@ class World:
 
     # ------------------------------------------------------------------------------------------- the person
 
-    async def say(self, text: str, user: int = OWNER, **where: Any) -> dict[str, Any]:
-        """Write to the bot."""
-        return await self.platform.say(user, text, **where)
+    async def say(self, text: str, user: int | str | None = None, **where: Any) -> dict[str, Any]:
+        """Write to the bot, as the owner unless another is named."""
+        return await self.platform.say(self.side.user if user is None else user, text, **where)
 
-    async def seen(self, chat: int = OWNER) -> list[dict[str, Any]]:
+    async def seen(self, chat: int | str | None = None) -> list[dict[str, Any]]:
         """Messages of the bot that the person sees now."""
-        return [message for message in await self.platform.messages(chat) if message["from"]["is_bot"]]
+        messages = await self.platform.messages(self.side.chat if chat is None else chat)
+        return [message for message in messages if self.side.is_ours(message)]
 
     async def until(self, condition: Callable[[], Awaitable[Any]], patience: float = PATIENCE) -> Any:
         """What the condition came to once it was true; it is looked at whenever something crossed the platform."""
@@ -163,12 +155,13 @@ class World:
                 entries = await self.platform._entries("events", after=number, wait=0.25)
                 number = entries[-1].number if entries else number
 
-    async def find(self, text: str, chat: int = OWNER, button: str | None = None) -> dict[str, Any]:
+    async def find(self, text: str, chat: int | str | None = None, button: str | None = None) -> dict[str, Any]:
         """The first message of the bot with this text in it (and this button), once it is there."""
+        said, controls = self.side.content, self.side.controls
 
         async def look() -> dict[str, Any] | None:
             return next(
-                (m for m in await self.seen(chat) if text in content(m) and (button is None or button in buttons(m))),
+                (m for m in await self.seen(chat) if text in said(m) and (button is None or button in controls(m))),
                 None,
             )
 
@@ -196,14 +189,3 @@ class World:
             )
 
         await self.until(at_rest)
-
-
-def content(message: dict[str, Any]) -> str:
-    """What a message says."""
-    return message.get("text") or message.get("caption") or ""
-
-
-def buttons(message: dict[str, Any]) -> list[str]:
-    """The labels of a message's buttons."""
-    keyboard = message.get("reply_markup", {}).get("inline_keyboard", [])
-    return [button["text"] for row in keyboard for button in row]
