@@ -200,7 +200,8 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCard:
-    """The one status surface of a turn; silent, replaced as a whole, one line once the turn is over.
+    """The one status surface of a turn; silent, replaced as a whole. Once the turn is over it is one line, and those of
+    its rows that are given then: what a loop did, what was finished before a stop.
 
     `labels` (workspace and origin) are shown where they are given: in the first card of a session.
     """

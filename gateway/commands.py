@@ -23,6 +23,7 @@ from gateway.ledger.places import PlaceSession
 from gateway.messages import (
     begin_loop,
     is_meant_for_us,
+    mark_or_say,
     message_of,
     refused,
     route_to_session,
@@ -278,8 +279,9 @@ class Commands:
         assert route.session_id is not None
         turn_id = str(route.detail["turn_id"])
         result = await interrupt(self._desk, route.session_id, turn_id, item.principal, route.submission_id)
-        key = "stop.now" if result.status == "stopping" else "stop.idle"
-        return self._says(item, result.status, say(key))
+        if result.status == "stopping":  # what came of it is told by its end, once
+            return Settled(outcome=result.status, statements=mark_or_say(self._desk, item, "accepted", say("stop.now")))
+        return self._says(item, result.status, say("stop.idle"))
 
     async def new(self, item: Item, rest: str) -> Routed | Settled:
         """Begin a new conversation here; the one before takes no more messages from this commit on."""

@@ -16,13 +16,14 @@ from gateway.access import Right
 from gateway.acts import interrupt, last_message, requesters, resolve, result_words
 from gateway.commands import ask_again
 from gateway.handling import Desk, Item, Routed, Settled
-from gateway.ledger import surfaces
+from gateway.ledger import deliveries, surfaces
 from gateway.ledger.audit import Subject
 from gateway.ledger.inbound import StoredRoute
 from gateway.ledger.surfaces import Letter, SurfaceRow
 from gateway.messages import message_of, submit_message
 from gateway.strings import say
 from gateway.views.action import action_text, gated_actions
+from gateway.views.messages import without_controls
 from runtime.errors import ConfigurationError
 from runtime.protocol import ops
 from runtime.protocol.approvals import Approve, ApproveForSession, Decision, Deny, PendingApproval
@@ -313,7 +314,9 @@ class Controls:
             settled = await submit_message(self._desk, item, route, op)
         if settled.outcome in ("refused", "nothing"):
             return settled
-        closed = surfaces.close(surface.id, None, self._desk.clock.now_ms())
+        shown = await deliveries.last_view(self._desk.database, surface.id)
+        last = None if shown is None else without_controls(shown)
+        closed = surfaces.close(surface.id, last, self._desk.clock.now_ms())
         return self._ended(item, surface, settled.outcome, say("retry.done"), late="", statements=[closed])
 
     async def _answer_late(self, item: Item, route: StoredRoute, surface: SurfaceRow) -> Settled:

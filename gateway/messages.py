@@ -178,10 +178,10 @@ def refused(desk: Desk, item: Item, reason: str) -> Settled:
 def _receipt(desk: Desk, item: Item, route: StoredRoute, receipt: Receipt) -> Sequence[Statement]:
     match receipt.disposition:
         case "steer":
-            return _mark_or_say(desk, item, "steered", say("receipt.steered"))
+            return mark_or_say(desk, item, "steered", say("receipt.steered"))
         case "queue":
             reactions = desk.capabilities(item.place).reactions and item.inbound.ref is not None
-            marked = _mark_or_say(desk, item, "queued", "")
+            marked = mark_or_say(desk, item, "queued", "")
             first = _is_first(receipt)
             line = first or not reactions
             return [*marked, *(_queue_line(desk, item, route, receipt, controls=first) if line else ())]
@@ -189,7 +189,7 @@ def _receipt(desk: Desk, item: Item, route: StoredRoute, receipt: Receipt) -> Se
             return ()  # its turn begins now, and shows itself: by its answer, or by a mark if that takes longer
 
 
-def _mark_or_say(desk: Desk, item: Item, mark: str, words: str) -> list[Statement]:
+def mark_or_say(desk: Desk, item: Item, mark: str, words: str) -> list[Statement]:
     """A mark on the message; where the platform has none, a silent line."""
     ref = item.inbound.ref
     if ref is not None and desk.capabilities(item.place).reactions:

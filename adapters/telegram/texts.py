@@ -68,12 +68,18 @@ def _turn(card: TurnCard) -> list[Run]:
     words = card.headline if told else " · ".join(filter(None, (phase, card.headline)))
     head = f"{_PHASE_SIGN.get(card.phase, '▸')} {words}"
     if card.phase in _OVER:
-        return [Run(" · ".join(short(part) for part in (head, *card.labels, card.footer) if part))]
+        head = " · ".join(short(part) for part in (head, *card.labels, card.footer) if part)
+        return [Run("\n".join([head, *_rows(card)]))]
+    counts = " · ".join(filter(None, (f"Queue: {card.queue}" * bool(card.queue), card.footer)))
+    lines = [head, " · ".join(card.labels), *_rows(card), counts]
+    return [Run("\n".join(short(line) for line in lines if line))]
+
+
+def _rows(card: TurnCard) -> list[str]:
+    """The last rows, and how many there were before. Once a turn is over it has some only where they still tell."""
     rows = card.rows[-MAX_ROWS:]
     earlier = card.earlier_rows + len(card.rows) - len(rows)
-    counts = " · ".join(filter(None, (f"Queue: {card.queue}" * bool(card.queue), card.footer)))
-    lines = [head, " · ".join(card.labels), f"+{earlier} earlier" * bool(earlier), *map(_row, rows), counts]
-    return [Run("\n".join(short(line) for line in lines if line))]
+    return [*([f"+{earlier} earlier"] if earlier else []), *(short(_row(row)) for row in rows)]
 
 
 def _row(row: Row) -> str:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from adapters.contract import Answer, MessageRef, Notice, Place, ThreadStatus, View
+from adapters.contract import Answer, MessageRef, Notice, Phase, Place, ThreadStatus, View
 from gateway.budget import Priority
 from gateway.delivery.border import Destination, Directory, Peek
-from gateway.delivery.cards import Session
+from gateway.delivery.cards import LiveCard, Session
 from gateway.delivery.resources import Resources
 from gateway.ledger import deliveries, surfaces
 from gateway.ledger.audit import Subject, audit_statement
@@ -124,14 +124,32 @@ class Planning:
         token = surfaces.mint(self._resources.random_bytes)
         notice, choices = end_notice(turn, msg, who, token, reply_to)
         new = self._surface(session, msg.turn_id, token, choices) if choices else None
+        if turn.phase is Phase.STOPPED and msg.by and self._is_shown(session.live, place):
+            self._close_card(session, event, place, who, planned, new)  # which says it, so that nothing else has to
+            planned.places.add(place)
+            return
         self._plan(planned, event, session, "end", place, [notice], Priority.CONTROL, new)
         self._close_card(session, event, place, who, planned)
+
+    def _is_shown(self, card: LiveCard | None, place: Place) -> bool:
+        """The card is on the platform and can be changed."""
+        adapter = self._resources.adapter(place)
+        editable = adapter is not None and adapter.capabilities.can_edit
+        return editable and card is not None and card.message_id is not None and not card.hopeless
 
     def _surface(self, session: Session, turn_id: str, token: str, choices: str) -> NewSurface:
         return NewSurface(token=token, kind="notice", choices=choices, session_id=session.id, turn_id=turn_id)
 
-    def _close_card(self, session: Session, event: Event, place: Place, who: str | None, planned: Planned) -> None:
-        """Whatever the card shows, it is to collapse to one line. The card may be on its way in this moment."""
+    def _close_card(
+        self,
+        session: Session,
+        event: Event,
+        place: Place,
+        who: str | None,
+        planned: Planned,
+        offer: NewSurface | None = None,
+    ) -> None:
+        """Whatever the card shows, it is to collapse, with the controls of `offer`. It may be on its way just now."""
         live, turn = session.live, session.state.turn
         if live is None or turn is None:
             return
@@ -141,12 +159,18 @@ class Planning:
             self._plan(planned, event, session, "status", place, views, Priority.PROGRESS)
         if not live.wanted:
             return  # nobody has seen a card of this turn, and nobody will
-        last = turn_card(session.state, self._now, labels=live.labels, who=who, with_cost=live.private)
+        go_on = None if offer is None else offer.token
+        last = turn_card(
+            session.state, self._now, labels=live.labels, who=who, with_cost=live.private, go_on=go_on
+        )  # fmt: skip
         source = deliveries.event_source(session.id, live.first_sequence)
         planned.statements += [
             deliveries.drop_card(source, self._now),
             surfaces.close_card(session.id, turn.turn_id, last, self._now),
         ]
+        if offer is not None and live.surface_id is not None:
+            end = deliveries.event_source(session.id, event.sequence or 0)
+            planned.statements += deliveries.shown_by_edit(end, "end", last, live.surface_id, offer, self._now)
         planned.repairs = True
 
     async def _overtaken(self, session: Session, event: Event, text: str, planned: Planned) -> None:

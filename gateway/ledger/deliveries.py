@@ -17,7 +17,7 @@ from adapters.contract import ApprovalCard, MessageRef, Place, View, decode_view
 from gateway.budget import Priority
 from gateway.ledger.database import Database, Row
 from gateway.ledger.digest import digest_of_bytes
-from gateway.ledger.surfaces import NewSurface, insert
+from gateway.ledger.surfaces import NewSurface, beside, insert
 from runtime.errors import CheckpointError
 from runtime.store.writer import Statement
 
@@ -196,6 +196,31 @@ def plan(
         turn_id=turn_id, request_id=request_id, new_surface=new_surface,
     )  # fmt: skip
     return [statement for part in planned for statement in part.statements(now_ms)]
+
+
+_BY_EDIT = """
+INSERT OR IGNORE INTO deliveries (source, surface, part, session_id, turn_id, surface_id, platform, account, chat,
+    thread, person, priority, view, digest, state, attempt, reason, created_at_ms, updated_at_ms)
+SELECT ?, ?, 0, session_id, turn_id, id, platform, account, chat, thread, person, ?, ?, ?, 'sent', 0,
+    'shown by an edit', ?, ?
+FROM surfaces WHERE token = ?
+"""
+
+
+def shown_by_edit(
+    source: str, surface: str, view: View, message: int, new: NewSurface, now_ms: int
+) -> tuple[Statement, Statement]:
+    """A message that is there (that of the surface `message`) gets `view` by an edit, with the controls of `new`."""
+    encoded = encode_view(view)
+    params = (source, surface, int(Priority.CONTROL), encoded, digest_of_bytes(encoded), now_ms, now_ms, new.token)
+    return beside(new, message, (source, surface, 0), now_ms), Statement(_BY_EDIT, params)
+
+
+async def last_view(database: Database, surface_id: int) -> View | None:
+    """What the message of a surface was planned to show, or None where it is forgotten."""
+    sql = "SELECT view FROM deliveries WHERE surface_id = ? ORDER BY id DESC LIMIT 1"
+    rows = await database.read(sql, (surface_id,))
+    return decode_view(rows[0][0]) if rows else None
 
 
 def show_card(part: Part, now_ms: int) -> list[Statement]:

@@ -133,6 +133,21 @@ def insert(
     return Statement(_INSERT, params)
 
 
+def beside(new: NewSurface, message: int, delivery: tuple[str, str, int], now_ms: int) -> Statement:
+    """A second surface for the message of the surface `message`, with controls of its own; unless it is there."""
+    return Statement(
+        "INSERT INTO surfaces (token, kind, state, session_id, turn_id, request_id, platform, account, chat, thread,"
+        " person, message_id, choices, created_at_ms, updated_at_ms)"
+        " SELECT ?, ?, 'open', ?, ?, ?, platform, account, chat, thread, person, message_id, ?, ?, ?"
+        " FROM surfaces WHERE id = ? AND NOT EXISTS"
+        " (SELECT 1 FROM deliveries WHERE source = ? AND surface = ? AND part = ?)",
+        (
+            new.token, new.kind, new.session_id, new.turn_id, new.request_id, new.choices, now_ms, now_ms, message,
+            *delivery,
+        ),
+    )  # fmt: skip
+
+
 # A message that nobody knows, and that no delivery will bring any more, can be edited only if a press finds it.
 _REACHABLE = (
     "(message_id IS NOT NULL OR EXISTS"

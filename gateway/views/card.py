@@ -7,7 +7,7 @@ from gateway.ledger.surfaces import Letter, payload
 from gateway.strings import say
 from gateway.views.show import plain
 from gateway.views.turn import SessionState, TurnState
-from gateway.views.words import counters, duration
+from gateway.views.words import counters, duration, tools
 
 WORDS = {
     Phase.STARTING: "card.starting",
@@ -36,12 +36,16 @@ def turn_card(
     labels: tuple[str, ...] = (),
     who: str | None = None,
     with_cost: bool = False,
+    go_on: str | None = None,
 ) -> TurnCard:
-    """The card of the session's turn. `token` gives it its Stop; `who` is the name of whoever ended it."""
+    """The card of the session's turn. `token` gives it its Stop; `who` is the name of whoever ended it.
+
+    One that was stopped says what had been finished; the token `go_on` lets it offer to go on.
+    """
     turn = state.turn
     assert turn is not None, "only a turn has a card"
     if turn.over:
-        return _last_card(turn, who, with_cost, labels)
+        return _last_card(turn, who, with_cost, labels, go_on)
     controls = () if token is None or turn.stopping else (stop_control(token),)
     return TurnCard(
         phase=turn.phase,
@@ -79,12 +83,35 @@ def notes(turn: TurnState, now_ms: int) -> list[Row]:
     return said
 
 
-def _last_card(turn: TurnState, who: str | None, with_cost: bool, labels: tuple[str, ...]) -> TurnCard:
+def _last_card(
+    turn: TurnState, who: str | None, with_cost: bool, labels: tuple[str, ...], go_on: str | None
+) -> TurnCard:
     assert turn.ended_at_ms is not None
-    word = say("card.stopped_by", who=who) if turn.phase is Phase.STOPPED and who else say(WORDS[turn.phase])
+    stopped = turn.phase is Phase.STOPPED
+    word = say("card.stopped_by", who=who) if stopped and who else say(WORDS[turn.phase])
     parts = [word, duration(turn.ended_at_ms - turn.started_at_ms)]
     parts += counters(turn.tool_calls, turn.usage, with_cost=with_cost)
-    return TurnCard(phase=turn.phase, headline=" · ".join(parts), labels=labels)
+    finished = finished_words(turn) if stopped else None
+    return TurnCard(
+        phase=turn.phase,
+        headline=" · ".join(parts),
+        rows=() if finished is None else (Row(state=RowState.NOTE, text=finished),),
+        labels=labels,
+        controls=(continue_control(go_on),) if stopped and go_on is not None else (),
+    )
+
+
+def finished_words(turn: TurnState) -> str | None:
+    """What stays done of a turn that was stopped; None if nothing had been finished."""
+    if not turn.finished:
+        return None
+    names = ", ".join(dict.fromkeys(turn.finished))
+    return say("stop.steps", tools=f"{tools(turn.tool_calls)} ({names})")
+
+
+def continue_control(token: str) -> Control:
+    """[Continue] of a turn that was stopped."""
+    return Control(label=say("control.continue"), token=payload(token, Letter.CONTINUE))
 
 
 def lost_card() -> TurnCard:

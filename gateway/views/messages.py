@@ -26,9 +26,9 @@ from adapters.contract import (
 )
 from gateway.ledger.surfaces import Letter, payload
 from gateway.strings import say, some
+from gateway.views.card import continue_control, finished_words
 from gateway.views.show import plain, whole
 from gateway.views.turn import TurnState
-from gateway.views.words import tools
 from runtime.protocol import events
 
 FILE_BEYOND_PARTS = 3
@@ -73,12 +73,9 @@ FAILURE_CHOICES = Letter.RETRY + Letter.DETAILS
 
 def stopped(turn: TurnState, who: str | None, token: str, reply_to: MessageRef | None = None) -> Notice:
     """The turn was stopped by a person; what had been finished stays done, so it is named. [Continue] goes on."""
-    lines = [say("stop.done", who=who) if who else say("stop.done_nobody")]
-    if turn.finished:
-        names = ", ".join(dict.fromkeys(turn.finished))
-        lines.append(say("stop.steps", tools=f"{tools(turn.tool_calls)} ({names})"))
-    controls = (Control(label=say("control.continue"), token=payload(token, Letter.CONTINUE)),)
-    return Notice(text="\n".join(lines), reply_to=reply_to, controls=controls)
+    said = say("stop.done", who=who) if who else say("stop.done_nobody")
+    lines = filter(None, (said, finished_words(turn)))
+    return Notice(text="\n".join(lines), reply_to=reply_to, controls=(continue_control(token),))
 
 
 def interrupted(token: str, reply_to: MessageRef | None = None) -> Notice:
@@ -109,6 +106,15 @@ def end_notice(
             return replace(notice, controls=()), ""  # its session has ended, so there is nothing to go on with
         case _:
             return ended(msg.reason, reply_to), ""
+
+
+def without_controls(view: View) -> View:
+    """`view` once its controls count no more."""
+    match view:
+        case TurnCard() | ApprovalCard() | Answer() | Notice() | Stream():
+            return replace(view, controls=())
+        case _:
+            return view
 
 
 def removed(count: int) -> Notice:

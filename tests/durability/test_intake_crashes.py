@@ -68,7 +68,7 @@ async def one_turn_stopped(s: Stage) -> None:
     session = await s.session_of()
     interrupts = {op for _, op, _ in s.sessions.submitted if isinstance(op, ops.Interrupt)}
     assert interrupts == {ops.Interrupt(turn_id=f"{session}.t1", by=OWNER)}
-    assert await s.told() == ["Stopping…"]
+    assert await s.marks() == ["accepted"]
 
 
 async def a_press(s: Stage) -> Inbound:

@@ -216,7 +216,7 @@ async def test_messages_of_the_past_are_put_right_before_anything_new(on: Bench)
     await on.restart()
     await on.rest()
     whats = [request.what for request in on.adapter.requests[seen:]]
-    assert whats == ["edit", "edit", "send", "send"]
+    assert whats == ["edit", "edit", "send"]
 
 
 async def test_a_turn_that_ended_without_us_is_delivered_after_the_start(on: Bench) -> None:

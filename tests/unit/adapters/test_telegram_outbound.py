@@ -87,9 +87,16 @@ def test_phase_is_not_told_twice() -> None:
 
 
 def test_card_of_a_turn_that_is_over_is_one_line() -> None:
-    """Rows and queue go; what remains says how it ended."""
-    card = TurnCard(phase=Phase.DONE, headline="fixed", rows=ROWS, queue=3, labels=("Home", "Telegram"), footer="1:12")
+    """The queue goes; what remains says how it ended, with the rows that still tell something, as those of a loop."""
+    card = TurnCard(phase=Phase.DONE, headline="fixed", queue=3, labels=("Home", "Telegram"), footer="1:12")
     assert fields(card)["text"] == "☑ Done · fixed · Home · Telegram · 1:12"
+    lines = tuple(Row(state=RowState.DONE, text=f"{n}: tests pass") for n in range(1, 8))
+    loop = TurnCard(phase=Phase.DONE, headline="7 of 7 iterations", rows=lines, earlier_rows=3)
+    assert fields(loop)["text"].splitlines() == [
+        "☑ Done · 7 of 7 iterations",
+        "+5 earlier",
+        *(f"☑ {n}: tests pass" for n in range(3, 8)),
+    ]
 
 
 @given(

@@ -259,6 +259,38 @@ async def test_a_stop_is_told_with_the_name_and_what_was_done(on: Bench) -> None
     ]
 
 
+async def test_a_stop_is_told_once(on: Bench) -> None:
+    """Where the turn has a card, that says it and offers to go on: under controls of its own, which count after a
+    restart; Stop counts no more."""
+    call = events.ToolCallBegin(turn_id="t1", call_id="c", name="shell", summary="ls")
+    await on.happen(started(), call, events.ToolCallEnd(turn_id="t1", call_id="c", name="shell", output=""))
+    await on.until(lambda: on.adapter.messages)
+    await on.rest()
+    await on.happen(events.TurnAborted(turn_id="t1", reason="stopped", by="rec:1", tool_calls=1))
+    await on.rest()
+    [(message, card)] = on.adapter.messages.items()
+    assert isinstance(card, TurnCard)
+    assert card.headline == "Stopped by Ann · 0:00 · 1 tool"
+    assert [row.text for row in card.rows] == ["Finished before that: 1 tool (shell)."]
+    assert controls_of(card) == ["Continue"]
+    token = card.controls[0].token.split(":")[1]
+    rows = await on.rows("SELECT kind, state, choices, turn_id, message_id FROM surfaces WHERE token = ?", token)
+    assert rows == [("notice", "open", "k", "t1", message)]
+    assert await on.rows("SELECT state, choices FROM surfaces WHERE kind = 'card'") == [("closed", "x")]
+    await on.restart()
+    await on.rest()
+    assert len(on.adapter.messages) == 1
+
+
+async def test_a_stop_is_told_by_a_message_where_no_card_can_say_it(tmp_path: Path) -> None:
+    """A platform that edits nothing, or a card of which nobody knows whether it is there."""
+    async with bench(tmp_path, replace(FAST, can_edit=False)) as on:
+        await on.happen(started(), events.ToolCallBegin(turn_id="t1", call_id="c", name="shell"))
+        await on.happen(events.TurnAborted(turn_id="t1", reason="stopped", by="rec:1", tool_calls=1))
+        await on.rest()
+        assert [controls_of(view) for view in on.adapter.sent(Notice)] == [["Continue"]]
+
+
 def requested() -> events.ApprovalRequested:
     asked = pending()
     return events.ApprovalRequested(

@@ -16,7 +16,7 @@ from runtime.models.base import Model
 from runtime.protocol import ToolCall
 from runtime.protocol.approvals import Approve
 from runtime.testing import ApprovalTool, BlockingModel, FailingModel, ScriptedModel
-from tests.support.delivering import Bench, bench, is_open_card
+from tests.support.delivering import Bench, bench, controls_of, is_open_card
 
 
 class Together:
@@ -156,10 +156,12 @@ async def test_stop_of_a_running_turn(tmp_path: Path) -> None:
         assert isinstance(edit, TurnCard)
         assert edit.phase.value == "stopping"
         await made.runtime.submit("s", ops.Interrupt(turn_id=status.turn_id, by="rec:1"))
-        await on.until(lambda: on.adapter.sent(Notice))
+        await on.until(lambda: len(on.adapter.edits()) == 2)
         await on.rest()
-        [card] = [view for view in on.adapter.messages.values() if isinstance(view, TurnCard)]
+        [card] = on.adapter.messages.values()
+        assert isinstance(card, TurnCard)
         assert card.headline.startswith("Stopped by Ann")
+        assert controls_of(card) == ["Continue"]
 
 
 async def test_a_restart_answers_what_was_accepted(tmp_path: Path) -> None:

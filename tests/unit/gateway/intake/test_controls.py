@@ -6,15 +6,16 @@ import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from adapters.contract import Capabilities, Form, InboundKind, Notice, Private, Text
+from adapters.contract import Capabilities, Control, Form, InboundKind, Notice, Private, Text
 from adapters.errors import OutcomeUnknown
 from gateway.access import Policy
+from gateway.budget import Priority
 from gateway.controls import RIGHTS
-from gateway.ledger import surfaces
+from gateway.ledger import deliveries, surfaces
 from gateway.ledger.surfaces import Letter, NewSurface, payload
 from runtime.protocol import ops
 from runtime.protocol.approvals import Approve, ApproveForSession, Deny, Resolution
-from tests.support.intake import BOB, GROUP, OWNER, STOPPED, Stage, person, stage
+from tests.support.intake import ANN_PRIVATE, BOB, GROUP, OWNER, STOPPED, Stage, person, stage
 
 REQUEST = "aaaa11112222"
 
@@ -186,6 +187,27 @@ async def test_retry_and_continue(tmp_path: Path) -> None:
         go_on = await s.card(message_id="other", kind="notice", choices="k", session_id=session)
         await s.press(go_on, Letter.CONTINUE, message_id="other")
         assert s.sessions.texts() == ["one", "one", "Please go on."]
+
+
+async def test_what_was_pressed_loses_its_buttons(tmp_path: Path) -> None:
+    """The message of a stop keeps its words, and offers nothing any more once somebody went on."""
+    async with stage(tmp_path) as s:
+        await s.say("one")
+        session = await s.session_of()
+        s.sessions.finish(session)
+        stopped = Notice(text="Stopped.", controls=(Control(label="Continue", token="x"),))
+        new = NewSurface(token="t" * 22, kind="notice", choices="k", session_id=session, turn_id="t")
+        plan = deliveries.plan(
+            source="ev:1", surface="end", place=ANN_PRIVATE, views=[stopped], priority=Priority.CONTROL, now_ms=1,
+            new_surface=new,
+        )  # fmt: skip
+        await s.database.write(plan)
+        row = await surfaces.by_token(s.database, new.token)
+        assert row is not None
+        await s.database.write([surfaces.going_out(row.id, 1), surfaces.arrived(row.id, "9", None, 1)])
+        await s.press(new, Letter.CONTINUE, message_id="9")
+        [repair] = await deliveries.repairs(s.database, "telegram", "bot", "42")
+        assert (repair.ref.id, repair.view) == ("9", Notice(text="Stopped."))
 
 
 async def test_wrong_presser_changes_nothing(tmp_path: Path) -> None:
