@@ -20,6 +20,7 @@ from adapters.emulators.wire_json import JsonObject, is_array, is_integer, is_ob
 Path = tuple[str, ...]
 _SNOWFLAKE: Final = re.compile(r"0|[1-9][0-9]*")
 _SCHEMES: Final = frozenset({"http", "https", "attachment", "discord"})
+_OWN_SCHEMES: Final = _SCHEMES | {"ws", "wss"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,7 @@ class _Check:
     def __init__(self, schemas: Mapping[str, JsonObject], numbers_as_ids: bool) -> None:
         self._schemas = schemas
         self._numbers_as_ids = numbers_as_ids
+        self._schemes = _SCHEMES if numbers_as_ids else _OWN_SCHEMES
 
     def run(self, schema: JsonObject, value: Any, path: Path) -> Findings:
         found = Findings()
@@ -174,6 +176,8 @@ class _Check:
     def _check_content(self, schema: JsonObject, value: Any, path: Path, found: Findings) -> None:
         if isinstance(value, str):
             _check_text(schema, value, path, found)
+            if schema.get("format") == "uri" and urlsplit(value).scheme not in self._schemes:
+                found.add(path, "URL_TYPE_INVALID_URL", "Not a well formed URL.")
         elif is_integer(value) or isinstance(value, float):
             _check_number(schema, value, path, found)
         elif is_array(value):
@@ -247,8 +251,6 @@ def _check_text(schema: JsonObject, value: str, path: Path, found: Findings) -> 
     _check_length(schema, len(value), "Length", path, found)
     if "pattern" in schema and re.search(schema["pattern"], value) is None:
         found.add(path, "STRING_TYPE_REGEX", "String value did not match validation regex.")
-    if schema.get("format") == "uri" and urlsplit(value).scheme not in _SCHEMES:
-        found.add(path, "URL_TYPE_INVALID_URL", "Not a well formed URL.")
 
 
 def _check_number(schema: JsonObject, value: float, path: Path, found: Findings) -> None:

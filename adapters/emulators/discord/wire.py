@@ -58,8 +58,7 @@ class Wire:
     # -- transport
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        path = request.raw_path.partition("?")[0].partition("/api/v")[2].partition("/")[2]
-        found = discord_api().operation(request.method, f"/{path}")
+        found = discord_api().operation(request.method, _path(request))
         bot = self._caller(request, found)
         try:
             arguments = await read_request(request)
@@ -207,8 +206,7 @@ class Wire:
 
     def _no_route(self, request: web.Request, bot: Bot | None, entry: Entry) -> ApiError:
         self._platform.violate(bot, "unknown_route", {"method": entry.name}, entry.number)
-        path = f"/{request.raw_path.partition('?')[0].partition('/api/v')[2].partition('/')[2]}"
-        others = [one for one in discord_api().operations if one.pattern.fullmatch(path) is not None]
+        others = [one for one in discord_api().operations if one.pattern.fullmatch(_path(request)) is not None]
         return method_not_allowed() if others else no_such_route()
 
     def _call(
@@ -257,6 +255,12 @@ class Wire:
             self._answered(request, entry, {"ok": True, "status": 200, "result": {"size": len(file.content)}})
             headers = {"Content-Type": file.content_type or "application/octet-stream"}
             return web.Response(body=file.content, headers=headers)
+
+
+def _path(request: web.Request) -> str:
+    """The path below the version, with emoji still encoded; `@me` and `@original` may come encoded or not."""
+    below = request.raw_path.partition("?")[0].partition("/api/v")[2].partition("/")[2]
+    return f"/{below}".replace("%40", "@")
 
 
 def _read_query(operation: Operation, given: Mapping[str, str]) -> tuple[JsonObject, Findings]:
