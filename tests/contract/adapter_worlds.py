@@ -1,8 +1,9 @@
-"""Our platforms as worlds for the contract: an emulated Telegram, and a terminal made of a queue and a string."""
+"""Our platforms as worlds for the contract: emulated ones, and a terminal made of a queue and a string."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import io
 import re
 import secrets
@@ -14,6 +15,8 @@ from typing import Any
 import aiohttp
 
 from adapters.contract import Adapter, Environment, Place
+from adapters.discord import create as create_discord
+from adapters.emulators.discord import DiscordEmulator
 from adapters.emulators.faults import FaultKind
 from adapters.emulators.slack import SlackEmulator
 from adapters.emulators.telegram import TelegramEmulator
@@ -22,6 +25,7 @@ from adapters.slack import create as create_slack
 from adapters.telegram import create
 from adapters.terminal import TerminalAdapter
 from adapters.testing import Failure, content
+from tests.support.discord_reader import buttons_of, shown_in
 
 TOKEN = "900:TEST"
 ANN = 42
@@ -102,6 +106,68 @@ async def telegram_world() -> AsyncGenerator[TelegramWorld]:
     emulator.add_user(ANN, "Ann", username="ann", started=True)
     try:
         yield TelegramWorld(emulator)
+        emulator.assert_clean()
+    finally:
+        await emulator.stop()
+
+
+DISCORD_TOKEN = "MTEwMDAwMDAwMDAwMDAwMDkwMA.Gabcde.TEST"
+PILOT, BEN, GUILD, CHANNEL = "1100000000000000900", "1100000000000000042", "1100000000000000001", "1100000000000000010"
+SLOW_DOWN_SECONDS = 31
+"""More than the client waits by itself."""
+
+
+class DiscordWorld:
+    """A thread in which Ben talks to the bot."""
+
+    def __init__(self, emulator: DiscordEmulator, thread: str) -> None:
+        self.emulator = emulator
+        self.place = Place(platform="discord", account=PILOT, chat=CHANNEL, thread=thread)
+        self.thread = thread
+
+    def adapter(self) -> Adapter:
+        return create_discord({"token": DISCORD_TOKEN, "api_base": self.emulator.url}, ENVIRONMENT)
+
+    async def say(self, text: str) -> None:
+        await self.emulator.say(BEN, f"<@{PILOT}> {text}", channel=self.thread)
+
+    async def press(self, token: str) -> None:
+        for message in reversed(self.emulator.messages(self.thread)):
+            if token in buttons_of(message).values():
+                await self.emulator.press(BEN, message["id"], data=token)
+                return
+        raise AssertionError(f"nobody sees a button {token}")
+
+    async def shown(self) -> Sequence[str]:
+        seen = self.emulator.messages(self.thread) + self.emulator.messages(CHANNEL)
+        return [self._text(message) for message in seen if message["author"]["id"] == PILOT]
+
+    def _text(self, message: dict[str, Any]) -> str:
+        files = [base64.b64decode(self.emulator.download(message["id"])).decode()] if message["attachments"] else []
+        return "\n".join([shown_in(message), *files])
+
+    async def fail_next(self, failure: Failure) -> bool:
+        match failure:
+            case Failure.RATE_LIMITED:
+                self.emulator.fault("create_message", FaultKind.RATE_LIMIT, retry_after=SLOW_DOWN_SECONDS)
+            case Failure.GONE:
+                await self.emulator.leave(PILOT, GUILD)
+            case Failure.UNKNOWN:
+                self.emulator.fault("create_message", FaultKind.DROP, applied=True)
+        return True
+
+
+@asynccontextmanager
+async def discord_world() -> AsyncGenerator[DiscordWorld]:
+    """An emulated Discord that tolerates no broken rule."""
+    emulator = await DiscordEmulator().start()
+    emulator.add_bot(DISCORD_TOKEN, name="Pilot")
+    emulator.add_user(BEN, "Ben")
+    emulator.add_guild(GUILD, "Team", members=[BEN])
+    emulator.add_channel(GUILD, "general", channel=CHANNEL)
+    thread = await emulator.create_thread(BEN, "Work", channel=CHANNEL)
+    try:
+        yield DiscordWorld(emulator, thread["id"])
         emulator.assert_clean()
     finally:
         await emulator.stop()

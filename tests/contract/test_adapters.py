@@ -8,11 +8,12 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from adapters.testing import CONTRACT, Check, World
-from tests.contract.adapter_worlds import slack_world, telegram_world, terminal_world
+from tests.contract.adapter_worlds import discord_world, slack_world, telegram_world, terminal_world
 
 WORLDS = [
     pytest.param(telegram_world, id="telegram", marks=pytest.mark.xdist_group("aiogram")),
     pytest.param(slack_world, id="slack", marks=pytest.mark.xdist_group("bolt")),
+    pytest.param(discord_world, id="discord", marks=pytest.mark.xdist_group("discord")),
     pytest.param(terminal_world, id="terminal"),
 ]
 
