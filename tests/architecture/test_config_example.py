@@ -155,7 +155,7 @@ def test_every_key_is_documented() -> None:
     assert documented == {key: default_of(Config, key) for key in EVERY_KEY}
 
 
-UNBUILT_PLATFORMS = ("slack.", "discord.", "terminal.")
+UNBUILT_PLATFORMS = ("slack.", "terminal.")
 """To switch one of these on is refused before anything starts."""
 
 

@@ -123,13 +123,14 @@ class DiscordWorld:
     def __init__(self, emulator: DiscordEmulator, thread: str) -> None:
         self.emulator = emulator
         self.place = Place(platform="discord", account=PILOT, chat=CHANNEL, thread=thread)
+        self.person = BEN
         self.thread = thread
 
     def adapter(self) -> Adapter:
         return create_discord({"token": DISCORD_TOKEN, "api_base": self.emulator.url}, ENVIRONMENT)
 
     async def say(self, text: str) -> None:
-        await self.emulator.say(BEN, f"<@{PILOT}> {text}", channel=self.thread)
+        await self.emulator.say(BEN, f"<@{PILOT}> {text}", chat=self.thread)
 
     async def press(self, token: str) -> None:
         for message in reversed(self.emulator.messages(self.thread)):
@@ -165,7 +166,7 @@ async def discord_world() -> AsyncGenerator[DiscordWorld]:
     emulator.add_user(BEN, "Ben")
     emulator.add_guild(GUILD, "Team", members=[BEN])
     emulator.add_channel(GUILD, "general", channel=CHANNEL)
-    thread = await emulator.create_thread(BEN, "Work", channel=CHANNEL)
+    thread = await emulator.create_thread(BEN, "Work", chat=CHANNEL)
     try:
         yield DiscordWorld(emulator, thread["id"])
         emulator.assert_clean()

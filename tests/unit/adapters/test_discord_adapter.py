@@ -102,7 +102,7 @@ def of_kind(kind: InboundKind) -> Any:
 
 async def mentioned(emulator: DiscordEmulator, intake: Intake, text: str = "look at the tests") -> Inbound:
     """Ben mentions the bot in the channel."""
-    await emulator.say(BEN, f"<@{PILOT}> {text}", channel=CHANNEL)
+    await emulator.say(BEN, f"<@{PILOT}> {text}", chat=CHANNEL)
     return await intake.until(said(text))
 
 
@@ -173,7 +173,7 @@ async def test_bot_without_the_intent_for_content_works_on_mentions() -> None:
     emulator.add_channel(GUILD, "general", channel=CHANNEL)
     try:
         async with listening(emulator) as (_, intake):
-            await emulator.say(BEN, "not for the bot", channel=CHANNEL)
+            await emulator.say(BEN, "not for the bot", chat=CHANNEL)
             await mentioned(emulator, intake)
             assert [one.text for one in intake.taken if one.kind is InboundKind.MESSAGE] == ["look at the tests"]
         found = {one.id: one for one in await diagnose({"token": DISCORD_TOKEN, "api_base": emulator.url}, ENVIRONMENT)}
@@ -195,7 +195,7 @@ async def test_thread_is_opened_when_the_first_thing_is_said_in_it() -> None:
         (thread,) = emulator.threads(CHANNEL)
         assert (thread["id"], thread["name"]) == (mention.place.thread, "look at the tests")
         assert words(emulator, thread["id"]) == ["I look"]
-        await emulator.say(BEN, "and now fix them", channel=thread["id"])
+        await emulator.say(BEN, "and now fix them", chat=thread["id"])
         assert (await intake.until(said("and now fix them"))).place == mention.place
 
 
@@ -243,7 +243,7 @@ async def test_message_whose_root_is_gone_goes_to_the_channel_of_the_gateway() -
 async def test_post_in_a_forum_is_a_conversation() -> None:
     """A post is a thread of its forum; reactions on its first message stand in the thread itself."""
     async with started() as (emulator, adapter, intake):
-        post = await emulator.create_thread(BEN, "Release", channel=FORUM, text=f"<@{PILOT}> write the notes")
+        post = await emulator.create_thread(BEN, "Release", chat=FORUM, text=f"<@{PILOT}> write the notes")
         first = await intake.until(said("write the notes"))
         assert (first.place.chat, first.place.thread) == (FORUM, post["id"])
         assert first.ref is not None
@@ -257,7 +257,7 @@ async def test_post_in_a_forum_is_a_conversation() -> None:
 async def test_deleted_post_is_told_apart_from_a_lost_chat() -> None:
     """A forum's thread cannot be opened again; only the thread is gone."""
     async with started() as (emulator, adapter, intake):
-        post = await emulator.create_thread(BEN, "Release", channel=FORUM, text=f"<@{PILOT}> write the notes")
+        post = await emulator.create_thread(BEN, "Release", chat=FORUM, text=f"<@{PILOT}> write the notes")
         first = await intake.until(said("write the notes"))
         await emulator.delete_thread(BEN, post["id"])
         with pytest.raises(TargetGone) as caught:
@@ -271,7 +271,7 @@ async def test_archived_thread_wakes_up() -> None:
         mention = await mentioned(emulator, intake)
         sent = await adapter.send(mention.place, Notice(text="I look"), "key", 1)
         assert mention.place.thread is not None
-        await emulator.say(BEN, "while it is quiet", channel=mention.place.thread)
+        await emulator.say(BEN, "while it is quiet", chat=mention.place.thread)
         await emulator.archive_thread(BEN, mention.place.thread)
         assert [one.text for one in await adapter.backfill(mention.place, mention.ref)] == ["while it is quiet"]
         await emulator.archive_thread(BEN, mention.place.thread)
@@ -495,12 +495,12 @@ async def test_commands_of_the_menu_come_with_their_words() -> None:
         try:
             mention = await mentioned(emulator, intake)
             await adapter.send(mention.place, Notice(text="I look"), "key", 1)
-            shown = await emulator.command(BEN, "queue", "do this", channel=mention.place.thread)
+            shown = await emulator.command(BEN, "queue", "do this", chat=mention.place.thread)
             queue = await intake.until(of_kind(InboundKind.COMMAND))
             assert (queue.command, queue.arguments, queue.place) == ("queue", "do this", mention.place)
             await adapter.acknowledge(queue, None)
             assert (await emulator.answer(shown["id"]))["type"] == 4
-            await emulator.command(BEN, "Stop agent", target=mention.place.thread, channel=CHANNEL)
+            await emulator.command(BEN, "Stop agent", target=mention.place.thread, chat=CHANNEL)
             stop = await intake.until(lambda taken: next((one for one in taken if one.command == "stop"), None))
             assert stop.place == mention.place
         finally:
@@ -529,11 +529,11 @@ async def test_history_fills_the_gap_of_a_session_that_was_forgotten() -> None:
         first = await intake.until(said("first"))
         mention = await mentioned(emulator, intake)
         await adapter.send(mention.place, Notice(text="I look"), "key", 1)
-        await emulator.say(BEN, "in the thread", channel=mention.place.thread)
+        await emulator.say(BEN, "in the thread", chat=mention.place.thread)
         await intake.until(said("in the thread"))
         emulator.disconnect(how="invalid")
         await emulator.say(BEN, "missed")
-        await emulator.say(BEN, "missed in the thread", channel=mention.place.thread)
+        await emulator.say(BEN, "missed in the thread", chat=mention.place.thread)
         await intake.until(said("missed"))
         missed = await intake.until(said("missed in the thread"))
         assert missed.place == mention.place
@@ -563,7 +563,7 @@ async def test_backfill_gives_what_people_said_after_a_message() -> None:
         await adapter.send(mention.place, Notice(text="I look"), "key", 1)
         texts = [f"number {number}" for number in range(120)]
         for text in texts:
-            await emulator.say(BEN, text, channel=mention.place.thread)
+            await emulator.say(BEN, text, chat=mention.place.thread)
         assert [one.text for one in await adapter.backfill(mention.place, mention.ref)] == texts
         ref = MessageRef(
             platform="discord", account=PILOT, chat=CHANNEL, thread=mention.place.thread,

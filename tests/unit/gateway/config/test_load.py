@@ -282,7 +282,6 @@ def test_what_is_needed_to_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 UNBUILT = [
-    ('[discord]\ntoken = "MTIz.abc.def"', "pilothouse.toml:1: discord switches discord on, and there is no adapter"),
     ("[adapters.matrix]\nx = 1", "pilothouse.toml:1: adapters.matrix switches matrix on, and there is no adapter"),
     (
         '[telegram]\ntoken = "1:abcdef"\nmode = "webhook"',
