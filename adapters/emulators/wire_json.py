@@ -17,6 +17,15 @@ def is_array(value: object) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
 
 
+def depth_of(value: object) -> int:
+    """How deep arrays and objects are nested; 0 for anything else. Takes any depth."""
+    depth, level = 0, [value]
+    while level := [one for one in level if is_object(one) or is_array(one)]:
+        depth += 1
+        level = [item for one in level for item in (one.values() if is_object(one) else one)]
+    return depth
+
+
 def is_integer(value: object) -> TypeGuard[int]:
     """True for a JSON number without a fraction; `true` is not a number."""
     return isinstance(value, int) and not isinstance(value, bool)

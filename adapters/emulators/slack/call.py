@@ -13,9 +13,10 @@ from adapters.emulators.slack.catalogue import ARRAYS, OBJECTS
 from adapters.emulators.slack.errors import ApiError, invalid_arguments
 from adapters.emulators.slack.platform import Platform
 from adapters.emulators.slack.world import Channel, ChannelKind, Message
-from adapters.emulators.wire_json import JsonObject, is_object
+from adapters.emulators.wire_json import JsonObject, depth_of, is_object
 
 BEARER: Final = "Bearer "
+DEEPEST: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +112,14 @@ async def read_request(request: web.Request) -> Arguments:
     """Parameters from the query and from a JSON, urlencoded or multipart body. Raises ApiError."""
     values: JsonObject = dict(request.query)
     is_json = request.content_type == "application/json"
-    if is_json:
-        values |= _read_json(await request.text())
-    elif request.content_type in ("application/x-www-form-urlencoded", "multipart/form-data"):
-        for name, part in (await request.post()).items():
-            values[name] = part if isinstance(part, str) else "(file)"
+    try:
+        if is_json:
+            values |= read_json(await request.text())
+        elif request.content_type in ("application/x-www-form-urlencoded", "multipart/form-data"):
+            for name, part in (await request.post()).items():
+                values[name] = part if isinstance(part, str) else "(file)"
+    except (UnicodeDecodeError, LookupError) as error:
+        raise ApiError("invalid_charset") from error
     given = values.pop("token", "")
     header = request.headers.get("Authorization", "")
     token = header.removeprefix(BEARER) if header.startswith(BEARER) else ""
@@ -126,16 +130,28 @@ async def read_request(request: web.Request) -> Arguments:
     return Arguments(values=values, token=token, unreadable=unreadable)
 
 
-def _read_json(text: str) -> JsonObject:
+def read_json(text: str) -> JsonObject:
+    """A JSON object; an empty text is an empty one. Raises ApiError."""
     if not text:
         return {}
     try:
-        parsed = json.loads(text)
+        parsed = _parsed(text)
     except ValueError as error:
         raise ApiError("invalid_json") from error
     if not is_object(parsed):
         raise ApiError("json_not_object")
     return parsed
+
+
+def _parsed(text: str) -> Any:
+    """Raises ValueError, for what is nested deeper than anything Slack takes as well."""
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if depth_of(value) > DEEPEST:
+        raise ValueError("nested too deeply")
+    return value
 
 
 def _structured(values: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
@@ -146,7 +162,7 @@ def _structured(values: JsonObject) -> tuple[JsonObject, tuple[str, ...]]:
         read[name] = value
         if name in ARRAYS | OBJECTS and isinstance(value, str) and value:
             try:
-                read[name] = json.loads(value)
+                read[name] = _parsed(value)
             except ValueError:
                 unreadable.append(name)
     return read, tuple(unreadable)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -111,7 +112,7 @@ def read_metadata(call: Call) -> JsonObject | None:
         raise ApiError("invalid_metadata_schema")
     if given.keys() - {"event_type", "event_payload", "entities"}:
         raise ApiError("invalid_metadata_schema")
-    if len(str(given).encode()) > METADATA_BYTES:
+    if len(json.dumps(given)) > METADATA_BYTES:
         raise ApiError("metadata_too_large")
     return given
 

@@ -64,6 +64,7 @@ class SlackEmulator(People, Watched):
         bot_user: str = "U0BOT",
         bot_id: str = "B0BOT",
         bot_name: str = "Pilot",
+        enterprise: str | None = None,
         agent: bool = True,
         commands: Sequence[str] | None = None,
         wall: Callable[[], float] = time.time,
@@ -83,6 +84,7 @@ class SlackEmulator(People, Watched):
             app_token=app_token,
             signing_secret=signing_secret,
             verification_token="emulated-verification",  # noqa: S106
+            enterprise=enterprise,
             agent=agent,
             commands=None if commands is None else set(commands),
         )

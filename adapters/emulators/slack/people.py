@@ -25,9 +25,9 @@ from adapters.emulators.slack.modals import (
     stack_of,
 )
 from adapters.emulators.slack.platform import Platform
-from adapters.emulators.slack.rendering import channel_object, view_object
+from adapters.emulators.slack.rendering import view_object
 from adapters.emulators.slack.replies import Replies
-from adapters.emulators.slack.world import Channel, ChannelKind, File, Message, User, View
+from adapters.emulators.slack.world import Channel, ChannelKind, File, Message, View
 from adapters.emulators.slack.written import as_sent, mentions, rich_text
 from adapters.emulators.wire_json import JsonObject, is_object
 
@@ -198,7 +198,7 @@ class People:
     ) -> tuple[JsonObject, JsonObject]:
         found = [(block, one) for block in target.blocks for one in elements_of(block) if "action_id" in one]
         for block, one in found:
-            label = one["text"]["text"] if is_object(one.get("text")) else None
+            label = one["text"].get("text") if is_object(one.get("text")) else None
             named = button in (None, label) and action in (None, one["action_id"])
             if named and (forged or data in (None, one.get("value"))):
                 return block, one
@@ -567,10 +567,6 @@ class People:
 
     def _name(self, place: Channel) -> str:
         return "directmessage" if place.kind is ChannelKind.DIRECT else place.name
-
-    def channel_of(self, user: User) -> JsonObject:
-        """The direct message channel of a person."""
-        return channel_object(self._platform.direct(user.id), self._platform.app)
 
 
 def _bytes(content: bytes, content_base64: str) -> bytes:

@@ -28,6 +28,7 @@ from adapters.emulators.slack.world import (
     User,
     World,
 )
+from adapters.emulators.slack.written import links_in
 from adapters.emulators.wire_json import JsonObject
 
 EVENT_SCOPES: Mapping[str, tuple[str, ...]] = {
@@ -158,7 +159,7 @@ class Platform:
 
     def message_object(self, message: Message, channel: Channel, *, metadata: bool = False) -> JsonObject:
         """As methods and events carry it."""
-        return message_object(message, channel, self.app, self.world.files, self.url, metadata=metadata)
+        return message_object(message, channel, self.app, self.world, self.url, metadata=metadata)
 
     def post(self, channel: Channel, message: Message) -> Message:
         """Put a message where it belongs, on the screens, and tell the app."""
@@ -170,8 +171,17 @@ class Platform:
             root.thread_ts = root.ts
         channel.messages[message.ts] = message
         self.show_message("message", message, channel)
+        self._preview(channel, message)
         self.publish_message(message, channel)
         return message
+
+    def _preview(self, channel: Channel, message: Message) -> None:
+        """Slack fetches what an app's message links to, unless told not to: text if asked for, media by default."""
+        wanted = message.unfurl_links or message.unfurl_media is not False
+        found = links_in([message.text, message.blocks]) if message.own and wanted else []
+        if found:
+            urls = list(dict.fromkeys(found))
+            self.show("preview", {"channel": channel.id, "ts": message.ts, "urls": urls})
 
     def changed(self, channel: Channel, message: Message, previous: JsonObject) -> None:
         """A message looks different now; `previous` is how it was."""

@@ -109,9 +109,9 @@ def _session() -> aiohttp.ClientSession:
 def _encoded(envelope: Envelope) -> tuple[bytes, str]:
     match envelope.kind:
         case EnvelopeKind.EVENT:
-            return json.dumps(envelope.payload, ensure_ascii=False).encode(), JSON
+            return json.dumps(envelope.payload).encode(), JSON
         case EnvelopeKind.INTERACTIVE:
-            return urlencode({"payload": json.dumps(envelope.payload, ensure_ascii=False)}).encode(), FORM
+            return urlencode({"payload": json.dumps(envelope.payload)}).encode(), FORM
         case EnvelopeKind.COMMAND:
             return urlencode(envelope.payload).encode(), FORM
 

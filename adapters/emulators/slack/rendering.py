@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from adapters.emulators.slack.app import App
-from adapters.emulators.slack.world import Channel, ChannelKind, File, Message, Session, User, View, without_none
+from adapters.emulators.slack.world import (
+    Channel,
+    ChannelKind,
+    File,
+    Message,
+    Session,
+    User,
+    View,
+    World,
+    without_none,
+)
 from adapters.emulators.wire_json import JsonObject
 
 
@@ -82,7 +92,7 @@ def channel_object(channel: Channel, app: App, *, count_members: bool = False) -
 
 
 def message_object(
-    message: Message, channel: Channel, app: App, files: dict[str, File], url: str, *, metadata: bool = False
+    message: Message, channel: Channel, app: App, world: World, url: str, *, metadata: bool = False
 ) -> JsonObject:
     """A message as methods and events carry it. `metadata` only where it was asked for."""
     body = without_none(
@@ -98,7 +108,10 @@ def message_object(
         thread_ts=message.thread_ts,
         edited=message.edited,
     )
-    body["team"] = app.team
+    author = world.users.get(message.user or "")
+    body["team"] = author.team if author is not None else app.team
+    if channel.shared:
+        body |= {"user_team": body["team"], "source_team": body["team"]}
     if message.own:
         body |= {"app_id": app.app_id, "bot_profile": bot_profile(app)}
     if message.blocks:
@@ -106,7 +119,7 @@ def message_object(
     if message.attachments:
         body["attachments"] = message.attachments
     if message.files:
-        body["files"] = [file_object(files[one], app, url) for one in message.files]
+        body["files"] = [file_object(world.files[one], app, url) for one in message.files]
         body["upload"] = message.subtype == "file_share"
     if message.metadata is not None and metadata:
         body["metadata"] = message.metadata

@@ -197,7 +197,7 @@ class Sockets:
         if socket.silent:
             return
         try:
-            await socket.wire.send_str(json.dumps(frame, ensure_ascii=False))
+            await socket.wire.send_str(json.dumps(frame))
         except ConnectionError:
             # The peer died meanwhile: for Slack that is an acknowledgement that does not come.
             return

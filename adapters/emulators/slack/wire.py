@@ -12,7 +12,7 @@ from aiohttp import web
 from adapters.emulators.faults import Fault, FaultKind
 from adapters.emulators.journal import Entry, EntryKind
 from adapters.emulators.server import EmulatorServer, abort, is_connected
-from adapters.emulators.slack.call import BEARER, Arguments, Call, read_request
+from adapters.emulators.slack.call import BEARER, Arguments, Call, read_json, read_request
 from adapters.emulators.slack.catalogue import METHODS, Method, decode
 from adapters.emulators.slack.errors import ApiError, invalid_arguments, rate_limited
 from adapters.emulators.slack.methods import HANDLERS
@@ -21,7 +21,7 @@ from adapters.emulators.slack.platform import Platform
 from adapters.emulators.slack.replies import Replies
 from adapters.emulators.slack.sockets import Sockets
 from adapters.emulators.slack.world import File
-from adapters.emulators.wire_json import JsonObject, is_object
+from adapters.emulators.wire_json import JsonObject
 
 DOWNLOAD: Final = "file"
 UPLOAD: Final = "upload"
@@ -195,10 +195,9 @@ class Wire:
 
     async def _respond(self, request: web.Request) -> web.StreamResponse:
         try:
-            body = json.loads(await request.text())
-        except ValueError:
-            body = None
-        params: JsonObject = body if is_object(body) else {}
+            params = read_json(await request.text())
+        except (ApiError, UnicodeDecodeError, LookupError):
+            params = {}
         entry = self._platform.journal.record(
             EntryKind.REQUEST, RESPONSE, {"params": params}, account=self._platform.app.account
         )
@@ -306,5 +305,5 @@ def _missing(method: Method, names: list[str]) -> ApiError:
 
 
 def _json(body: JsonObject, status: int, headers: Mapping[str, str]) -> web.Response:
-    text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(body, separators=(",", ":"))
     return web.Response(text=text, status=status, headers=headers, content_type="application/json")

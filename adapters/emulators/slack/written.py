@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
-from adapters.emulators.wire_json import JsonObject
+from adapters.emulators.wire_json import JsonObject, is_array, is_object
 
 _TOKEN = re.compile(r"<(?P<reference>[@#!][A-Za-z0-9_|^~:./-]+)>|(?P<link>https?://[^\s<>]+)")
 _REFERENCE = re.compile(r"(?P<kind>[@#!])(?P<id>[A-Za-z0-9_^]+)")
+_LINK = re.compile(r"https?://[^\s<>|\")\]]+")
 _MENTION = re.compile(r"<@(\w+)>")
 SPECIAL: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
@@ -40,6 +41,15 @@ def rich_text(typed: str, block_id: str) -> list[JsonObject]:
     elements = [_rich_element(kind, piece) for kind, piece in _pieces(typed)]
     section: JsonObject = {"type": "rich_text_section", "elements": elements}
     return [{"type": "rich_text", "block_id": block_id, "elements": [section]}]
+
+
+def links_in(value: Any) -> list[str]:
+    """Addresses in a text, or in the texts of blocks."""
+    if is_object(value):
+        return [link for item in value.values() for link in links_in(item)]
+    if is_array(value):
+        return [link for item in value for link in links_in(item)]
+    return _LINK.findall(value) if isinstance(value, str) else []
 
 
 def mentions(text: str, user: str) -> bool:

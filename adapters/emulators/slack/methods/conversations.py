@@ -76,14 +76,14 @@ def open_direct(call: Call) -> JsonObject:
 
 
 def _direct_with(call: Call, user: Any) -> Channel:
-    found = call.platform.world.users.get(user)
+    found = call.platform.world.users.get(user) if isinstance(user, str) else None
     if found is None:
         raise ApiError("user_not_found")
     if found.deleted:
         raise ApiError("user_disabled")
     if found.is_bot:
         raise ApiError("cannot_dm_bot")
-    return call.platform.direct(user)
+    return call.platform.direct(found.id)
 
 
 def join(call: Call) -> JsonObject:
@@ -189,11 +189,11 @@ def _position(cursor: str) -> int:
         return 0
     try:
         word, _, number = base64.b64decode(cursor, validate=True).decode().partition(":")
-        if word != "next":
-            raise ApiError("invalid_cursor")
-        return int(number)
-    except (binascii.Error, UnicodeDecodeError, ValueError) as error:
+    except (binascii.Error, ValueError) as error:
         raise ApiError("invalid_cursor") from error
+    if word != "next" or not number.isdecimal():
+        raise ApiError("invalid_cursor")
+    return int(number)
 
 
 HANDLERS: dict[str, Handler] = {

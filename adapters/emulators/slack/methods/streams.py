@@ -197,11 +197,15 @@ def _add(stream: Stream, piece: JsonObject) -> None:
 
 def weight(stream: Stream) -> int:
     """Weighted bytes of a stream: details and output of tasks count twice."""
-    total = len(stream.text.encode()) + len(stream.plan_title.encode())
+    total = _bytes(stream.text) + _bytes(stream.plan_title)
     for task in stream.tasks.values():
-        total += len(str(task["title"]).encode())
-        total += 2 * sum(len(str(task.get(name, "")).encode()) for name in ("details", "output"))
+        total += _bytes(task["title"]) + 2 * sum(_bytes(task.get(name, "")) for name in ("details", "output"))
     return total
+
+
+def _bytes(text: str) -> int:
+    # JSON can spell half a surrogate pair, which no text in UTF-8 contains.
+    return len(text.encode(errors="surrogatepass"))
 
 
 def _show(call: Call, channel: Channel, message: Message, stream: Stream) -> None:
