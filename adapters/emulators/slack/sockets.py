@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ HOST: Final = "applink-emulated"
 REFRESHES: Final = ("warning", "refresh_requested", "link_disabled")
 """Reasons of a `disconnect` message that ask the app to come back."""
 CLOSED_BY_US: Final = 1000
+CLOSE_SECONDS: Final = 2.0
+"""Real time for the answer to a close frame."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +38,8 @@ class Socket:
     leaving: bool = False
     silent: bool = False
     waiting: dict[str, Envelope] = field(default_factory=dict[str, Envelope])
+    closing: asyncio.Task[None] | None = None
+    """Says goodbye; the connection must stay until the other side has heard it."""
 
 
 class Sockets:
@@ -81,7 +86,7 @@ class Sockets:
         valid_until = self._tickets.pop(request.query.get("ticket", ""), 0.0)
         if self._clock.now() > valid_until:
             return web.Response(status=408, text="this ticket is unknown, used or too old")
-        wire = web.WebSocketResponse(autoping=False)
+        wire = web.WebSocketResponse(autoping=False, timeout=CLOSE_SECONDS)
         await wire.prepare(request)
         self._last += 1
         socket = Socket(number=self._last, request=request, wire=wire)
@@ -96,6 +101,8 @@ class Sockets:
             with self._server.tracked(request, self._app.account):
                 await self._greet(socket)
                 await self._listen(socket)
+                if socket.closing is not None:
+                    await asyncio.wait({socket.closing})
         finally:
             pinging.cancel()
             self._open.remove(socket)
@@ -115,7 +122,7 @@ class Sockets:
     async def _ping(self, socket: Socket) -> None:
         while not socket.wire.closed:
             await self._clock.sleep(self._knobs.ping_interval)
-            if not socket.silent and not socket.wire.closed:
+            if not (socket.silent or socket.leaving or socket.wire.closed):
                 try:
                     await socket.wire.ping(f"Ping from {HOST}".encode())
                 except ConnectionError:
@@ -222,15 +229,19 @@ class Sockets:
 
     async def _close_later(self, socket: Socket) -> None:
         await self._clock.sleep(self._knobs.refresh_grace)
-        await socket.wire.close(code=CLOSED_BY_US)
+        self._start_closing(socket)
 
     def close(self, number: int | None = None) -> int:
         """Close sockets with a proper close frame."""
         chosen = self.chosen(number)
         for socket in chosen:
-            socket.leaving = True
-            self._server.spawn(self._close(socket))
+            self._start_closing(socket)
         return len(chosen)
+
+    def _start_closing(self, socket: Socket) -> None:
+        socket.leaving = True
+        if socket.closing is None and not socket.wire.closed:
+            socket.closing = self._server.spawn(self._close(socket))
 
     async def _close(self, socket: Socket) -> None:
         await socket.wire.close(code=CLOSED_BY_US)

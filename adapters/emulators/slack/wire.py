@@ -59,7 +59,7 @@ class Wire:
         try:
             arguments = await read_request(request)
         except ApiError as error:
-            entry = self._record(name, None, Arguments())
+            entry = self._record(name, method, Arguments())
             self._platform.violate("unreadable_request", {"method": name, "what": error.error}, entry.number)
             return self._answer(request, entry, method, error.body(), error)
         entry = self._record(name, method, arguments)
