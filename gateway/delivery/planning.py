@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ParamSpec, TypeVar
 
 import msgspec
 
@@ -108,7 +110,7 @@ class Planning:
         place, reply_to = await self._target(session)
         if place is None:
             return
-        views = self._answer(place, event.msg.last_assistant_message, reply_to)
+        views = await self._answer(place, event.msg.last_assistant_message, reply_to)
         self._plan(planned, event, session, "answer", place, views, Priority.ANSWER)
         self._close_card(session, event, place, None, planned)
 
@@ -176,20 +178,22 @@ class Planning:
     async def _overtaken(self, session: Session, event: Event, text: str, planned: Planned) -> None:
         place, _ = await self._target(session)
         if place is not None and text.strip():
-            views = self._answer(place, text, None)
+            views = await self._answer(place, text, None)
             self._plan(planned, event, session, "overtaken", place, views, Priority.ANSWER)
 
     async def _said(self, session: Session, event: Event, planned: Planned) -> None:
         """Words beside calls, once somebody has spoken in the turn: they may be all that answers the one before."""
         turn, (place, _) = session.state.turn, await self._target(session)
         if place is not None and turn is not None and turn.said.strip():
-            self._plan(planned, event, session, "said", place, self._answer(place, turn.said, None), Priority.ANSWER)
+            self._plan(
+                planned, event, session, "said", place, await self._answer(place, turn.said, None), Priority.ANSWER
+            )
 
-    def _answer(self, place: Place, text: str | None, reply_to: MessageRef | None) -> Sequence[View]:
+    async def _answer(self, place: Place, text: str | None, reply_to: MessageRef | None) -> Sequence[View]:
         adapter = self._resources.adapter(place)
         if adapter is None:  # its platform is not configured now: kept whole until it is
             return [Answer(markdown=whole(text or "") or say("answer.empty"), reply_to=reply_to)]
-        return answer(text, adapter.markup, reply_to)
+        return await _off_the_loop(text, answer, text, adapter.markup, reply_to)
 
     # -------------------------------------------------------------------------------------------- the end of a loop
 
@@ -204,7 +208,8 @@ class Planning:
         who = plain(await self._directory.name(loop.by), 60) if loop.by else None
         token = surfaces.mint(self._resources.random_bytes)
         markup = None if adapter is None else adapter.markup
-        views, choices = loop_end(loop, markup, token, who, None if card is None else card.reply_to)
+        reply_to = None if card is None else card.reply_to
+        views, choices = await _off_the_loop(loop.answer, loop_end, loop, markup, token, who, reply_to)
         new = self._surface(session, loop.loop_id, token, choices) if choices else None
         self._plan(planned, event, session, "loop", place, views, Priority.CONTROL if new else Priority.ANSWER, new)
         if card is None or not card.wanted:
@@ -234,7 +239,8 @@ class Planning:
             return
         token = surfaces.mint(self._resources.random_bytes)
         ask = await self._ask(session, place, event.msg)
-        views = approval_parts(pending, ask, token, self._now, adapter.markup, adapter.capabilities)
+        text, markup, can = repr(pending.actions), adapter.markup, adapter.capabilities
+        views = await _off_the_loop(text, approval_parts, pending, ask, token, self._now, markup, can)
         if isinstance(views, TooLong):
             planned.refused.append((pending.request_id, views.reason))
             notice = Notice(text=say("approval.refused"), level="warning")
@@ -377,6 +383,22 @@ class Planning:
         sql = "SELECT json_extract(payload, '$.digests') FROM approvals WHERE session_id = ? AND request_id = ?"
         rows = await self._resources.database.read(sql, (session_id, request_id))
         return msgspec.json.decode(rows[0][0], type=dict[str, str]) if rows and rows[0][0] else {}
+
+
+LONG = 4000
+"""Characters from which on a text is cut elsewhere than on the loop: a dense one of 45,000 takes seconds."""
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
+
+
+async def _off_the_loop(
+    text: str | None, make: Callable[Given, Made], *args: Given.args, **kwargs: Given.kwargs
+) -> Made:
+    """What `make` makes of the arguments, with `text` among them; meanwhile the loop serves everybody else."""
+    if len(text or "") < LONG:
+        return make(*args, **kwargs)
+    return await asyncio.to_thread(make, *args, **kwargs)
 
 
 def _is_quiet_iteration(session: Session) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,11 +22,11 @@ from adapters.contract import (
     Verbatim,
 )
 from adapters.errors import RateLimited
-from gateway.delivery import Asking
+from gateway.delivery import Asking, Destination
 from runtime.protocol import events
 from runtime.protocol.approvals import Resolution
 from runtime.protocol.context import Usage
-from tests.support.delivering import FAST, PLACE, Bench, bench, controls_of, pending
+from tests.support.delivering import FAST, PLACE, Bench, PlainMarkup, bench, controls_of, pending
 
 
 @pytest.fixture
@@ -183,6 +184,37 @@ async def test_a_mark_that_was_put_off_is_given_later_or_not_at_all(tmp_path: Pa
         await on.rest()
         after = {type(request.view) for request in on.adapter.requests[before:]}
         assert after == {Answer} if answered else Reaction in after, after
+
+
+class SlowMarkup(PlainMarkup):
+    """Cuts a text only when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(4000)
+        self.begun, self.go_on, self.told = threading.Event(), threading.Event(), False
+
+    def split(self, markdown: str) -> tuple[str, ...]:
+        """Wait, as a dense text of many pages lets one wait."""
+        self.begun.set()
+        self.told = self.go_on.wait(20)
+        return super().split(markdown)
+
+
+async def test_a_long_answer_is_cut_while_others_are_served(on: Bench) -> None:
+    """The loop goes on while it is cut: another chat gets its answer before."""
+    on.adapter.markup = slow = SlowMarkup()
+    other = replace(PLACE, chat="77")
+    on.people.destinations["other"] = Destination(place=other)
+    await on.happen(started(), complete("word " * 2000))
+    await on.until(slow.begun.is_set)
+    on.adapter.markup = PlainMarkup()
+    await on.happen(started("t9"), complete("Short.", "t9"), session="other")
+    await on.until(lambda: on.adapter.chats.get("77") == [Answer(markdown="Short.")])
+    assert "42" not in on.adapter.chats
+    slow.go_on.set()
+    await on.rest()
+    assert slow.told
+    assert len(on.adapter.chats["42"]) == 3
 
 
 async def test_in_a_group_the_answer_points_at_its_question(on: Bench) -> None:
