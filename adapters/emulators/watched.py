@@ -41,7 +41,7 @@ class Watched:
         """Move the clock ahead; whatever waits for a deadline sees it."""
         await self.clock.advance(seconds)
 
-    async def wait_for(self, predicate: Callable[[], T], timeout: float = 10.0) -> T:
+    async def wait_for(self, predicate: Callable[[], T], timeout: float = 30.0) -> T:
         """The first true value of `predicate`, asked whenever the journal grows and otherwise many times a second.
 
         `timeout` is real time whatever the clock. Raises TimeoutError telling the last journal entries.

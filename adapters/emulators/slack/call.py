@@ -120,6 +120,9 @@ async def read_request(request: web.Request) -> Arguments:
                 values[name] = part if isinstance(part, str) else "(file)"
     except (UnicodeDecodeError, LookupError) as error:
         raise ApiError("invalid_charset") from error
+    except ValueError as error:
+        # aiohttp's word for a multipart body without its boundary.
+        raise ApiError("invalid_form_data") from error
     given = values.pop("token", "")
     header = request.headers.get("Authorization", "")
     token = header.removeprefix(BEARER) if header.startswith(BEARER) else ""

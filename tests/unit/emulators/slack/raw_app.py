@@ -71,7 +71,7 @@ class RawSocket:
 
     async def read(self) -> dict[str, Any]:
         """The next frame."""
-        return await asyncio.wait_for(self.wire.receive_json(), 10)
+        return await asyncio.wait_for(self.wire.receive_json(), 30)
 
     async def acknowledge(self, envelope: dict[str, Any], payload: dict[str, Any] | None = None) -> None:
         """Say that an envelope arrived."""

@@ -63,7 +63,8 @@ async def test_retries_tell_number_and_reason(emulator: SlackEmulator, endpoint:
     """A refused event comes again under its id until it is taken."""
     endpoint.status = 500
     await emulator.say(ALICE, "hi")
-    await emulator.wait_for(lambda: len(endpoint.requests) == 2)
+    # Only when the emulator knows of the refusal it waits for the next attempt.
+    await emulator.wait_for(lambda: [one.data.get("state") for one in emulator.journal].count("refused") == 2)
     endpoint.status = 200
     await emulator.advance(60)
     await emulator.wait_for(lambda: not emulator.pending())
