@@ -81,8 +81,9 @@ async def _form(request: web.Request, query: dict[str, str]) -> Arguments:
         if numbered is not None and isinstance(part, web.FileField):
             content = part.file.read()
             uploads[numbered[1]] = Upload(filename=part.filename, content_type=part.content_type, content=content)
-        elif name == "payload_json" and isinstance(part, str):
-            body = _json(part)
+        elif name == "payload_json" and not isinstance(part, web.FileField):
+            # Clients state its type, or do not; then it is text.
+            body = _json(part if isinstance(part, str) else bytes(part).decode("utf-8", "replace"))
         else:
             strangers.append(name)
     return Arguments(query=query, body=body, uploads=uploads, strangers=tuple(strangers))

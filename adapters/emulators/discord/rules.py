@@ -182,7 +182,9 @@ def _button(path: Path, node: JsonObject) -> Iterator[Problem]:
 
 
 def _says_something(body: JsonObject, uploads: Mapping[str, Upload], edited: Message | None) -> bool:
-    if uploads or any(body.get(name) for name in ("content", "embeds", "components", "sticker_ids", "poll")):
+    if uploads or any(body.get(name) for name in ("embeds", "components", "sticker_ids", "poll")):
+        return True
+    if (body.get("content") or "").strip():
         return True
     if edited is None:
         return False

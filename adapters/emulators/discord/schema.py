@@ -136,8 +136,15 @@ class _Check:
             allowed = ", ".join(str(kind) for kind in sorted(kinds))
             found.add((*path, "type"), "UNION_TYPE_CHOICES", f'Value of field "type" must be one of ({allowed},).')
             return found
-        rest = [findings for branch, findings in tried if branch != {"type": "null"}]
+        fitting = [findings for branch, findings in tried if self._is_for(branch, value)]
+        rest = fitting or [findings for branch, findings in tried if branch != {"type": "null"}]
         return min(rest, key=lambda one: (len(one.problems), -max(len(problem.path) for problem in one.problems)))
+
+    def _is_for(self, branch: JsonObject, value: Any) -> bool:
+        """Whether a branch takes values of this type at all."""
+        resolved = self._schemas[branch["$ref"]] if "$ref" in branch else branch
+        wanted = resolved.get("type", [])
+        return any(_is_kind(kind, value) for kind in (wanted if is_array(wanted) else [wanted]))
 
     def _kind(self, branch: JsonObject) -> list[Any]:
         resolved = self._schemas[branch["$ref"]] if "$ref" in branch else branch
