@@ -62,8 +62,8 @@ async def read_request(request: web.Request) -> Arguments:
     try:
         match request.content_type:
             case "application/json":
-                text = await request.text()
-                return Arguments(query=query, body=_json(text) if text else None)
+                raw = await request.read()
+                return Arguments(query=query, body=_json(raw) if raw else None)
             case "multipart/form-data":
                 return await _form(request, query)
             case _:
@@ -83,16 +83,16 @@ async def _form(request: web.Request, query: dict[str, str]) -> Arguments:
             uploads[numbered[1]] = Upload(filename=part.filename, content_type=part.content_type, content=content)
         elif name == "payload_json" and not isinstance(part, web.FileField):
             # Clients state its type, or do not; then it is text.
-            body = _json(part if isinstance(part, str) else bytes(part).decode("utf-8", "replace"))
+            body = _json(part if isinstance(part, str) else bytes(part))
         else:
             strangers.append(name)
     return Arguments(query=query, body=body, uploads=uploads, strangers=tuple(strangers))
 
 
-def _json(text: str) -> Any:
+def _json(text: str | bytes) -> Any:
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise bad_request(50109, "The request body contains invalid JSON.") from error
 
 

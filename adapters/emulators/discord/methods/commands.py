@@ -55,7 +55,7 @@ def get_command(platform: Platform, call: Call) -> JsonObject:
 def bulk_set_commands(platform: Platform, call: Call) -> list[JsonObject]:
     scope = _scope(platform, call)
     given: list[JsonObject] = call.body or []
-    _check(given)
+    _check(given, indexed=True)
     old = call.bot.commands.get(scope, {})
     made = [_made(platform, call.bot.id, scope, one, _namesake(old, one)) for one in given]
     call.bot.commands[scope] = {one["id"]: one for one in made}
@@ -133,11 +133,12 @@ def _made(platform: Platform, application: str, scope: str, given: JsonObject, o
 # -- rules
 
 
-def _check(commands: list[JsonObject]) -> None:
+def _check(commands: list[JsonObject], *, indexed: bool = False) -> None:
+    """Raise ApiError for wrong commands; `indexed` ones came as a list, whose places stand in the errors."""
     problems: list[Problem] = []
     seen: set[tuple[str, int]] = set()
     for index, command in enumerate(commands):
-        path: Path = (str(index),) if len(commands) > 1 else ()
+        path: Path = (str(index),) if indexed else ()
         key = (command["name"], _type(command))
         if key in seen:
             words = "Application command names must be unique"
