@@ -32,7 +32,7 @@ class ExecutionPhase:
         return cls(kind="completion", last_assistant_message=last_assistant_message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ActiveExecution:
     """The turn that runs. Instants are UTC milliseconds."""
 
@@ -87,7 +87,8 @@ class ExecutionRecord:
     usage: Usage = Usage()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Without slots, as ActiveExecution: a turn changes them some twenty times, and a dictionary is copied in one go.
+@dataclass(frozen=True, kw_only=True)
 class Checkpoint:
     """Everything of a session that a restart needs. Change one with `dataclasses.replace`."""
 

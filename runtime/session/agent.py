@@ -127,7 +127,7 @@ class Agent:
         self._mailbox.put(Asked(op, known_as, submission_id is None, receipt))
         self._at_rest.clear()
         self._state.wake.set()
-        return await asyncio.shield(receipt)
+        return await receipt
 
     async def next_event(self, timeout: float | None = None) -> Event | None:
         """The next event, or None once the agent has ended. TimeoutError after `timeout` real seconds."""
@@ -161,7 +161,7 @@ class Agent:
 
     async def idle(self) -> None:
         """Return when no turn runs and nothing waits, or when the agent has ended."""
-        await _any_of(self._at_rest, self._ended)
+        await self._at_rest.wait()
 
     async def settled(self) -> None:
         """Return when nothing is under way: idle, ended, or waiting for nothing but a person."""
@@ -283,7 +283,7 @@ class Agent:
         certain = self.failure is not None and not isinstance(self.failure, CommitUnknown)
         self._mailbox.give_up((LostOnTheWay if certain else AgentStopped)(self._why_ended()))
         with contextlib.suppress(Exception):  # the agent ends whatever a hook or the store says
-            await state.hooks.run("session_end", state.hook_context(), reverse=True)
+            await state.ask_hooks("session_end", reverse=True)
         with contextlib.suppress(Exception):
             await state.store.release(state.lease)
         state.loops.abandon(self._why_ended(), self.failure)

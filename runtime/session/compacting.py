@@ -54,7 +54,7 @@ class Compactions:
         return None
 
     async def _refusal(self) -> str | None:
-        for outcome in await self._state.hooks.run("pre_compact", self._state.hook_context()):
+        for outcome in await self._state.ask_hooks("pre_compact"):
             if isinstance(outcome, Stop):
                 return outcome.reason
         return None
@@ -123,7 +123,7 @@ class Compactions:
         memory.too_long = False
         memory.long_enough = self._beyond_limit(self._state.checkpoint)  # a second summary would gain nothing
         self._told(asked, receipt)
-        await self._state.hooks.run("post_compact", self._state.hook_context())
+        await self._state.ask_hooks("post_compact")
 
     async def _leave_as_it_is(self, draft: Draft, done: Compaction, error: ModelError) -> None:
         """The conversation goes on as it is; who asked for the summary is told."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 from typing import assert_never
 
 from runtime import loop_moves, transitions
@@ -112,10 +111,10 @@ class Iterations:
 
     async def _run_round_hooks(self, draft: Draft, loop: LoopState) -> None:
         """Let hooks hear of a round that is stored. One that breaks fails the loop, and nothing else."""
-        loops, context = self._state.loops, self._state.hook_context()
+        loops = self._state.loops
         loops.round_over = False
         try:
-            outcomes = await self._state.hooks.run("post_round", replace(context, loop=loop))
+            outcomes = await self._state.ask_hooks("post_round", loop=loop)
         except Exception as error:
             log.error("session %s: a hook failed after a round", self._state.session_id, exc_info=error)
             loops.error = error

@@ -54,8 +54,7 @@ class ModelSteps:
 
     async def _add_notes(self, draft: Draft) -> None:
         """What hooks want the model to know from now on."""
-        context = replace(self._state.hook_context(draft), context=draft.checkpoint.context)
-        for outcome in await self._state.hooks.run("pre_model", context):
+        for outcome in await self._state.ask_hooks("pre_model", draft, context=draft.checkpoint.context):
             if isinstance(outcome, AddContext):
                 transitions.note(draft, outcome.text)
 
@@ -80,8 +79,7 @@ class ModelSteps:
 
     async def _reminders(self) -> list[str]:
         """What hooks tell the model in this request only."""
-        context = replace(self._state.hook_context(), context=self._state.checkpoint.context)
-        outcomes = await self._state.hooks.run("model_request", context)
+        outcomes = await self._state.ask_hooks("model_request", context=self._state.checkpoint.context)
         return [outcome.text for outcome in outcomes if isinstance(outcome, AddContext)]
 
     def _stream(self, step_id: str, delta: Delta) -> None:

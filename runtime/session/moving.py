@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from runtime import loop_moves, transitions
+from runtime.protocol.checkpoint import Checkpoint
 from runtime.session import boundary
 from runtime.session.boundary import InFlight, Rules, next_move
 from runtime.session.compacting import Compactions
@@ -70,7 +71,7 @@ class Moves:
             backing_off=memory.not_before_ms is not None and draft.now_ms < memory.not_before_ms,
             authorised=memory.authorised,
             compacting=flight.compaction is not None,
-            full=self._compactions.needed(draft.checkpoint),
+            full=_asks_model_next(draft.checkpoint) and self._compactions.needed(draft.checkpoint),
             stop_loop=loops.stops(loop_moves.loop_of(draft.checkpoint)),
             round_over=loops.round_over,
         )
@@ -141,3 +142,10 @@ class Moves:
                 return False
             case _:
                 assert_never(move)
+
+
+def _asks_model_next(checkpoint: Checkpoint) -> bool:
+    """Whether it matters how long the context is."""
+    active = checkpoint.active_execution
+    waits = checkpoint.active_model_step is not None or bool(checkpoint.pending_tools)
+    return active is not None and not waits and active.phase.kind == "model"

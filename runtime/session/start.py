@@ -46,7 +46,7 @@ async def recover(state: SessionState) -> None:
     """The one start-up transaction, and what is told of it. Nothing is written if nothing changed."""
     state.grants = await state.store.grants(state.session_id)
     draft = _recovered(state)
-    for outcome in await state.hooks.run("session_start", state.hook_context(draft)):
+    for outcome in await state.ask_hooks("session_start", draft):
         if isinstance(outcome, Stop):
             raise ConfigurationError(f"the session was refused: {outcome.reason}")
     configured = events.SessionConfigured(

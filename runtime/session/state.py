@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from runtime import loop_moves
 from runtime.config import AgentConfig
 from runtime.errors import CheckpointError, CommitUnknown, StaleCheckpoint
-from runtime.middleware import HookContext
+from runtime.middleware import HookContext, Outcome
 from runtime.protocol.approvals import Grant
 from runtime.protocol.checkpoint import Checkpoint
 from runtime.protocol.context import ToolCall
@@ -103,16 +104,24 @@ class SessionState:
 
     # -------------------------------------------------------------------------------------------- what others see of it
 
-    def hook_context(self, draft: Draft | None = None) -> HookContext:
-        """What a hook sees of the session; of what is drafted, if that is given."""
+    async def ask_hooks(
+        self, hook: str, draft: Draft | None = None, *, reverse: bool = False, **fields: Any
+    ) -> tuple[Outcome, ...]:
+        """What hooks say of the session, or of what is drafted if that is given; `fields` are what this hook sees more.
+
+        What a hook raises passes: it is a failure of infrastructure.
+        """
+        if not self.hooks.any(hook):
+            return ()
         checkpoint = draft.checkpoint if draft is not None else self.checkpoint
         active = checkpoint.active_execution
-        return HookContext(
-            session_id=checkpoint.session_id,
-            turn_id=active.turn_id if active else None,
-            session_context=checkpoint.session_context,
-            metadata=checkpoint.metadata,
-        )
+        common: dict[str, Any] = {
+            "session_id": checkpoint.session_id,
+            "turn_id": active.turn_id if active else None,
+            "session_context": checkpoint.session_context,
+            "metadata": checkpoint.metadata,
+        }
+        return await self.hooks.run(hook, HookContext(**(common | fields)), reverse=reverse)
 
     def tool_context(self, call: ToolCall, idempotency_key: str = "") -> ToolContext:
         """What a tool sees of the session."""
@@ -155,7 +164,7 @@ class SessionState:
         first_event = await self._save(draft)
         for point in labels:
             self.config.faults.reach(f"agent.{point}.after")
-        stored = [replace(event, sequence=first_event + index) for index, event in enumerate(draft.events)]
+        stored = [_numbered(event, first_event + index) for index, event in enumerate(draft.events)]
         if stored:
             self.last_event = first_event + len(stored) - 1
         self.feed.publish(stored[:1] if history else stored)
@@ -167,10 +176,11 @@ class SessionState:
 
     async def _save(self, draft: Draft) -> int:
         self.kept_despite = None
-        checkpoint = replace(draft.checkpoint, sequence=self.checkpoint.sequence + 1)
-        save_id = self.config.new_id()
-        saving = asyncio.ensure_future(
-            self.store.save(
+        checkpoint = draft.numbered(self.checkpoint.sequence + 1)
+        # With the number in it no earlier life of the session can have drawn the same.
+        save_id = f"{checkpoint.sequence:x}-{self.config.random.getrandbits(128):032x}"
+        try:
+            saved = await self.store.save(
                 checkpoint,
                 draft.delta(),
                 events=draft.events,
@@ -180,12 +190,7 @@ class SessionState:
                 lease=self.lease,
                 save_id=save_id,
             )
-        )
-        try:
-            first_event = (await asyncio.shield(saving)).first_event
-        except asyncio.CancelledError:
-            await asyncio.gather(saving, return_exceptions=True)
-            raise
+            first_event = saved.first_event
         except StaleCheckpoint:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it was, the disk says whether the save was kept
@@ -206,6 +211,12 @@ class SessionState:
         if head is None or head.save_id != save_id:
             raise _lost(error)
         return head.event_sequence - len(draft.events) + 1
+
+
+def _numbered(event: Event, sequence: int) -> Event:
+    return Event(
+        sequence=sequence, submission_id=event.submission_id, recorded_at_ms=event.recorded_at_ms, msg=event.msg
+    )
 
 
 def _lost(error: Exception) -> Exception:

@@ -87,8 +87,7 @@ class ToolCalls:
 
     async def _verdict(self, call: ToolCall) -> Run | Ask | Refuse:
         state = self._state
-        context = replace(state.hook_context(), call=call)
-        for outcome in await state.hooks.run("pre_tool_use", context):
+        for outcome in await state.ask_hooks("pre_tool_use", call=call):
             if isinstance(outcome, Deny):
                 return _blocked(outcome)
             if isinstance(outcome, Rewrite):
@@ -98,8 +97,7 @@ class ToolCalls:
 
     async def _asked_of_hooks(self, call: ToolCall, verdict: Ask) -> Run | Ask | Refuse:
         """What hooks say in place of a person; the question stands where they say nothing."""
-        asked = replace(self._state.hook_context(), call=call, action=verdict.action)
-        for outcome in await self._state.hooks.run("permission_request", asked):
+        for outcome in await self._state.ask_hooks("permission_request", call=call, action=verdict.action):
             if isinstance(outcome, Allow):
                 return Run(action=verdict.action)
             if isinstance(outcome, Deny):
@@ -215,10 +213,7 @@ class ToolCalls:
             self._state.memory.end_batch()
 
     async def _hear_hooks(self, draft: Draft, result: ToolResult) -> None:
-        if not self._state.hooks.any("post_tool_use"):
-            return
-        context = replace(self._state.hook_context(draft), result=result)
-        for outcome in await self._state.hooks.run("post_tool_use", context):
+        for outcome in await self._state.ask_hooks("post_tool_use", draft, result=result):
             if isinstance(outcome, AddContext):
                 transitions.note(draft, outcome.text)
 

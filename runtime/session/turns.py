@@ -52,8 +52,7 @@ class Turns:
 
     async def rejection(self, message: QueuedMessage, turn_id: str) -> str | None:
         """Why a hook does not let the message in, or None."""
-        context = replace(self._state.hook_context(), turn_id=turn_id, message=message)
-        for outcome in await self._state.hooks.run("message_submit", context):
+        for outcome in await self._state.ask_hooks("message_submit", turn_id=turn_id, message=message):
             if isinstance(outcome, Reject):
                 return outcome.reason or REJECTED_BY_HOOK
         return None
@@ -80,7 +79,7 @@ class Turns:
         leaving = loop is not None and self._is_to_leave(draft, loop)
         if not leaving and await self._overtaken(advance):
             return True
-        for outcome in await self._state.hooks.run("stop", self._state.hook_context(draft)):
+        for outcome in await self._state.ask_hooks("stop", draft):
             if isinstance(outcome, Continue) and not draft.active.stop_hook_active and not leaving:
                 transitions.note(draft, outcome.prompt)
                 draft.change_active(stop_hook_active=True, phase=ExecutionPhase.model())
@@ -142,5 +141,4 @@ class Turns:
     async def tell_end(self, draft: Draft) -> None:
         """Let hooks hear of a turn whose end is stored."""
         if draft.execution is not None:
-            context = replace(self._state.hook_context(), execution=draft.execution)
-            await self._state.hooks.run("turn_end", context)
+            await self._state.ask_hooks("turn_end", execution=draft.execution)

@@ -63,6 +63,8 @@ def small_tables(checkpoint: Checkpoint, before: SmallTables | None) -> SmallTab
 
 def _positions(messages: Sequence[QueuedMessage], before: SmallTables | None) -> tuple[int, ...]:
     """The place of every message. Those that stay in order keep theirs; any other change numbers all anew."""
+    if before is not None and messages is before.pending_messages:
+        return before.positions
     stored = _stored_positions(before) if before else {}
     kept = [stored[message.id] for message in messages if message.id in stored]
     if kept != sorted(kept):
@@ -126,6 +128,8 @@ def outcome_changes(session_id: str, items: Sequence[ContextItem], before: Small
 def tool_changes(checkpoint: Checkpoint, before: SmallTables | None) -> list[Statement]:
     """Rows of calls that were asked for, moved on or closed."""
     session_id, tools = checkpoint.session_id, checkpoint.pending_tools
+    if before is not None and tools is before.pending_tools:
+        return []
     old = {tool.call.call_id: tool for tool in before.pending_tools} if before else {}
     same = {tool.call.call_id for tool in tools if _goes_on(old.get(tool.call.call_id), tool)}
     in_order = [tool.call.call_id for tool in tools[: len(same)]] == [id for id in old if id in same]

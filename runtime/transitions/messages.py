@@ -163,7 +163,7 @@ def join_turn(draft: Draft, message: QueuedMessage) -> None:
 def waiting_steers(checkpoint: Checkpoint) -> tuple[QueuedMessage, ...]:
     """Messages that wait for the next boundary of the running turn, in order."""
     active = checkpoint.active_execution
-    if active is None:
+    if active is None or not checkpoint.pending_messages:
         return ()
     target = Boundary.steer(active.turn_id)
     return tuple(message for message in checkpoint.pending_messages if message.boundary == target)

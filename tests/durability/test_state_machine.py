@@ -157,6 +157,8 @@ class Session(RuleBasedStateMachine):
             receipt = await self.agent.offer(op, submission_id)
         except errors.AgentStopped:
             return None
+        for _ in range(20):  # what a stop ends still looks as if it waited for the test
+            await asyncio.sleep(0)
         await self.settle()
         return receipt
 
