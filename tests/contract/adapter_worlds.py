@@ -26,6 +26,7 @@ from adapters.telegram import create
 from adapters.terminal import TerminalAdapter
 from adapters.testing import Failure, content
 from tests.support.discord_reader import buttons_of, shown_in
+from tests.support.slack_blocks import objections
 
 TOKEN = "900:TEST"
 ANN = 42
@@ -306,5 +307,6 @@ async def slack_world() -> AsyncGenerator[SlackWorld]:
     try:
         yield SlackWorld(emulator, emulator.direct_chat(SLACK_ANN), root["ts"])
         emulator.assert_clean()
+        assert objections(emulator) == []
     finally:
         await emulator.stop()

@@ -9,6 +9,7 @@ import pytest
 
 from adapters.emulators.slack import Knobs, SlackEmulator
 from tests.support.node_peer import PATIENCE, node_peer
+from tests.support.slack_blocks import objections
 
 ALICE = "U0ALICE"
 TEAM = "C0TEAM"
@@ -23,6 +24,7 @@ async def emulator() -> AsyncIterator[SlackEmulator]:
     await made.start()
     yield made
     await made.stop()
+    assert objections(made) == []
 
 
 async def shown(emulator: SlackEmulator, text: str, chat: str = TEAM) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import aiohttp
@@ -16,13 +16,14 @@ from aiohttp import web
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.errors import SlackApiError
-from slack_sdk.models.blocks import Block
+from slack_sdk.models.blocks.basic_components import Option
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.emulators import FaultKind
 from adapters.emulators.slack import SlackEmulator
 from adapters.emulators.slack.blocks import problems_of
 from adapters.emulators.slack.catalogue import EVERYWHERE, METHODS
+from tests.support.slack_blocks import block_objections, objections
 
 # Importing Bolt takes a while: one worker does it once.
 pytestmark = pytest.mark.xdist_group("bolt")
@@ -50,6 +51,7 @@ async def emulator() -> AsyncIterator[SlackEmulator]:
     await made.start()
     yield made
     await made.stop()
+    assert objections(made) == []
 
 
 @pytest.fixture
@@ -318,43 +320,78 @@ async def test_errors_reach_the_client(emulator: SlackEmulator, client: AsyncWeb
 # -- the official validators
 
 
-def test_limits_agree_with_the_client() -> None:
-    """What we call valid is valid for Slack's own models, and what is one character too long is refused by both."""
-    for maximum, block in LIMITS:
-        assert problems_of([block("x" * maximum)]) == []
-        official = Block.parse(block("x" * maximum))
-        assert official is not None
-        official.to_dict()
-        assert problems_of([block("x" * (maximum + 1))]) != []
+def plain(text: str) -> dict[str, Any]:
+    return {"type": "plain_text", "text": text}
 
 
 def section(text: str) -> dict[str, Any]:
     return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
 
 
-def header(text: str) -> dict[str, Any]:
-    return {"type": "header", "text": {"type": "plain_text", "text": text}}
+def fields(count: int) -> dict[str, Any]:
+    return {"type": "section", "fields": [plain("x")] * count}
 
 
-def markdown(text: str) -> dict[str, Any]:
-    return {"type": "markdown", "text": text}
+def pressable(**members: Any) -> dict[str, Any]:
+    return {"type": "actions", "elements": [{"type": "button", "text": plain("x"), **members}]}
 
 
-def button(text: str) -> dict[str, Any]:
-    return {"type": "actions", "elements": [{"type": "button", "text": {"type": "plain_text", "text": text}}]}
+def confirmed(**members: Any) -> dict[str, Any]:
+    words = {"title": plain("x"), "text": plain("x"), "confirm": plain("x"), "deny": plain("x")}
+    return pressable(confirm={**words, **members})
 
 
-def valued(text: str) -> dict[str, Any]:
-    label = {"type": "plain_text", "text": "x"}
-    return {"type": "actions", "elements": [{"type": "button", "text": label, "value": text}]}
+def choice(**members: Any) -> dict[str, Any]:
+    option = {"text": plain("x"), "value": "x", **members}
+    return {"type": "section", "text": plain("x"), "accessory": {"type": "static_select", "options": [option]}}
 
 
-def identified(text: str) -> dict[str, Any]:
-    label = {"type": "plain_text", "text": "x"}
-    return {"type": "actions", "elements": [{"type": "button", "text": label, "action_id": text}]}
+def asked(**members: Any) -> dict[str, Any]:
+    element = {"type": "plain_text_input", "action_id": "a"}
+    return {"type": "input", "label": plain("x"), "element": element, **members}
 
 
-LIMITS = ((3000, section), (150, header), (12_000, markdown), (75, button), (2000, valued), (255, identified))
+LIMITS: dict[str, tuple[int, Callable[[int], dict[str, Any]]]] = {
+    "section": (3000, lambda size: section("x" * size)),
+    "fields": (10, fields),
+    "header": (150, lambda size: {"type": "header", "text": plain("x" * size)}),
+    "markdown": (12_000, lambda size: {"type": "markdown", "text": "x" * size}),
+    "context": (10, lambda size: {"type": "context", "elements": [plain("x")] * size}),
+    "actions": (25, lambda size: {"type": "actions", "elements": [{"type": "button", "text": plain("x")}] * size}),
+    "button's text": (75, lambda size: pressable(text=plain("x" * size))),
+    "button's value": (2000, lambda size: pressable(value="x" * size)),
+    "button's id": (255, lambda size: pressable(action_id="x" * size)),
+    "block's id": (255, lambda size: {"type": "divider", "block_id": "x" * size}),
+    "confirmation's title": (100, lambda size: confirmed(title=plain("x" * size))),
+    "confirmation's text": (300, lambda size: confirmed(text=plain("x" * size))),
+    "confirmation's button": (30, lambda size: confirmed(confirm=plain("x" * size))),
+    "input's label": (2000, lambda size: asked(label=plain("x" * size))),
+    "input's hint": (2000, lambda size: asked(hint=plain("x" * size))),
+    "alternative text": (
+        2000,
+        lambda size: {"type": "image", "image_url": "https://example.org/x.png", "alt_text": "x" * size},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits_agree_with_the_client(name: str) -> None:
+    """What is exactly as long as allowed is valid for both; one more is refused by both."""
+    maximum, block = LIMITS[name]
+    assert (problems_of([block(maximum)]), list(block_objections(block(maximum)))) == ([], [])
+    assert problems_of([block(maximum + 1)]) != []
+    assert list(block_objections(block(maximum + 1))) != []
+
+
+@pytest.mark.parametrize(("member", "maximum"), [("text", Option.label_max_length), ("value", Option.value_max_length)])
+def test_options_agree_with_the_client(member: str, maximum: int) -> None:
+    """The models do not look into the options of a menu, but they know how long one may be."""
+
+    def sized(size: int) -> dict[str, Any]:
+        return choice(**{member: plain("x" * size) if member == "text" else "x" * size})
+
+    assert problems_of([sized(maximum)]) == []
+    assert problems_of([sized(maximum + 1)]) != []
 
 
 def test_every_sdk_parameter_is_known() -> None:
