@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from adapters.emulators.slack.rich_shapes import CELL, RICH_TEXT
 from adapters.emulators.slack.shapes import (
     Checker,
     Report,
@@ -63,6 +64,7 @@ _IMAGE: Final = Shape(
 _FEEDBACK: Final = Shape(
     required={"text": _plain(75), "value": string(2000)}, optional={"accessibility_label": string(75)}
 )
+_COLUMN_SHAPE: Final = Shape(optional={"align": one_of("left", "center", "right"), "is_wrapped": boolean})
 _SOURCE: Final = Shape(required={"type": one_of("url"), "url": _URL, "text": string(3000)})
 
 
@@ -191,15 +193,14 @@ def _context_element(value: Any, path: str, report: Report) -> None:
         text(3000)(value, path, report)
 
 
-_RICH: Final = _block({"elements": listed(anything, 1000, 0)})
 _TASK: Final = _block(
     {
         "task_id": string(255),
         "title": string(3000),
         "status": one_of("pending", "in_progress", "complete", "error"),
     },
-    details=_RICH,
-    output=_RICH,
+    details=RICH_TEXT,
+    output=RICH_TEXT,
     sources=listed(_SOURCE, 100, 0),
 )
 _CARD: Final = _block(
@@ -212,6 +213,12 @@ _CARD: Final = _block(
     body=text(200),
     actions=listed(tagged(ELEMENTS, ("button",)), 25),
 )
+
+
+def _column(value: Any, path: str, report: Report) -> None:
+    # null leaves a column as it is.
+    if value is not None:
+        _COLUMN_SHAPE(value, path, report)
 
 
 def _any_block(value: Any, path: str, report: Report) -> None:
@@ -246,8 +253,8 @@ BLOCKS: Final[dict[str, Shape]] = {
         dispatch_action=boolean,
     ),
     "markdown": _block({"text": string(MARKDOWN_TOTAL)}),
-    "rich_text": _RICH,
-    "table": _block({"rows": listed(listed(anything, 20), 100)}, column_settings=listed(anything, 20, 0)),
+    "rich_text": RICH_TEXT,
+    "table": _block({"rows": listed(listed(CELL, 20), 100)}, column_settings=listed(_column, 20, 0)),
     "file": _block({"external_id": string(255), "source": one_of("remote")}),
     "video": _block(
         {"alt_text": string(2000), "title": _plain(200), "thumbnail_url": _URL, "video_url": _URL},
@@ -266,7 +273,7 @@ BLOCKS: Final[dict[str, Shape]] = {
         {"child_blocks": listed(_any_block, 10)},
         at_least_one("title", "rich_text_title"),
         title=_plain(150),
-        rich_text_title=_RICH,
+        rich_text_title=RICH_TEXT,
         subtitle=text(150),
         width=one_of("narrow", "standard", "wide", "full"),
         icon=_IMAGE,
@@ -295,6 +302,8 @@ def problems_of(blocks: Any, *, in_view: bool = False, path: str = "/blocks") ->
     _check_unique((one.get("block_id") for one in found), "block_id", path, report)
     for block in found:
         _check_unique((one.get("action_id") for one in elements_of(block)), "action_id", path, report)
+    if sum(one.get("type") == "table" for one in found) > 1:
+        report.add("only one table is allowed in a message", path)
     total = sum(len(str(one.get("text", ""))) for one in found if one.get("type") == "markdown")
     if total > MARKDOWN_TOTAL:
         report.add(f"markdown blocks may have {MARKDOWN_TOTAL} characters together, these have {total}", path)

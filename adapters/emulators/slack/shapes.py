@@ -33,6 +33,12 @@ def boolean(value: Any, path: str, report: Report) -> None:
         report.add("must be a valid boolean", path)
 
 
+def number(value: Any, path: str, report: Report) -> None:
+    """A number, with or without a fraction."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        report.add("must be a valid number", path)
+
+
 def integer(low: int, high: int) -> Checker:
     """A whole number within a range."""
 
