@@ -20,6 +20,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from adapters.emulators.discord import DiscordEmulator
+from adapters.emulators.discord.knobs import Knobs as DiscordKnobs
 from adapters.emulators.slack import Knobs as SlackKnobs
 from adapters.emulators.slack import SlackEmulator
 from adapters.emulators.telegram import TelegramEmulator
@@ -57,7 +58,8 @@ async def start_slack(options: argparse.Namespace) -> tuple[dict[str, str], Stop
 
 async def start_discord(options: argparse.Namespace) -> tuple[dict[str, str], Stop]:
     """A Discord emulator with the bots, people and guilds of the command line; each guild has a channel `general`."""
-    emulator = DiscordEmulator(journal_limit=options.journal_limit)
+    knobs = DiscordKnobs() if options.patience is None else DiscordKnobs(interaction_deadline=options.patience)
+    emulator = DiscordEmulator(knobs=knobs, journal_limit=options.journal_limit)
     for token in options.token:
         emulator.add_bot(token)
     people = [emulator.add_user(number, name)["id"] for number, name in options.user]
@@ -97,7 +99,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--app-token", default="", help="Slack's token for Socket Mode")
     parser.add_argument(
-        "--patience", type=float, default=None, help="seconds that Slack waits for acknowledgements and views, not 3"
+        "--patience", type=float, default=None, help="seconds that Slack and Discord wait for acknowledgements, not 3"
     )
     parser.add_argument("--right", action="append", default=[], help="right of the bots in the groups or guilds")
     parser.add_argument("--topics", action="store_true", help="groups are forums, private chats have topics")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adapters.emulators.journal import Entry, EntryKind
+from tests.support.discord_reader import buttons_of, shown_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,4 +107,34 @@ SLACK = Side(
     number=lambda message: message["ts"],
     content=slack_content,
     controls=slack_buttons,
+)  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------------------- Discord
+
+DISCORD_OWNER, DISCORD_GUILD, DISCORD_BOT = "1100000000000000007", "1100000000000000100", "1100000000000000900"
+DISCORD_CHANNEL = str(int(DISCORD_GUILD) + 1)
+DISCORD_TOKEN = "MTEwMDAwMDAwMDAwMDAwMDkwMA.Gabcde.TEST"
+
+
+def discord_buttons(message: Mapping[str, Any]) -> list[str]:
+    """The labels of a Discord message's buttons."""
+    return list(buttons_of(dict(message)))
+
+
+DISCORD = Side(
+    emulator=(
+        "--platform", "discord", "--token", DISCORD_TOKEN, "--user", f"{DISCORD_OWNER}:Ann",
+        "--user", "1100000000000000008:Mallory", "--group", f"{DISCORD_GUILD}:Team",
+        "--patience", "60",
+    ),
+    section=f'[discord]\ntoken = "{DISCORD_TOKEN}"\napi_base = "{{url}}"\n',
+    owner=f"discord:{DISCORD_OWNER}",
+    user=DISCORD_OWNER,
+    chat=DISCORD_CHANNEL,
+    listens=lambda entry: entry.kind is EntryKind.EVENT and entry.name == "READY",
+    is_ours=lambda message: message["author"]["id"] == DISCORD_BOT and message["type"] in (0, 19),
+    number=lambda message: message["id"],
+    content=lambda message: shown_in(dict(message)),
+    controls=discord_buttons,
 )  # fmt: skip
