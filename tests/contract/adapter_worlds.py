@@ -18,6 +18,7 @@ from adapters.contract import Adapter, Environment, Place
 from adapters.discord import create as create_discord
 from adapters.emulators.discord import DiscordEmulator
 from adapters.emulators.faults import FaultKind
+from adapters.emulators.slack import Knobs as SlackKnobs
 from adapters.emulators.slack import SlackEmulator
 from adapters.emulators.telegram import TelegramEmulator
 from adapters.emulators.telegram.knobs import Knobs
@@ -298,7 +299,8 @@ async def download_from_slack(url: str, token: str) -> str:
 @asynccontextmanager
 async def slack_world() -> AsyncGenerator[SlackWorld]:
     """An emulated Slack that tolerates no broken rule."""
-    emulator = await SlackEmulator().start()
+    # Three seconds, as Slack gives, may pass unused on a machine that has other things to do.
+    emulator = await SlackEmulator(knobs=SlackKnobs(ack_seconds=60.0, trigger_life=60.0)).start()
     emulator.add_user(SLACK_ANN, "Ann")
     events = emulator.app.events
     emulator.subscribe([])  # the thread is older than every adapter

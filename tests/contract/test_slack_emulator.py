@@ -20,7 +20,7 @@ from slack_sdk.models.blocks.basic_components import Option
 from slack_sdk.web.async_client import AsyncWebClient
 
 from adapters.emulators import FaultKind
-from adapters.emulators.slack import SlackEmulator
+from adapters.emulators.slack import Knobs, SlackEmulator
 from adapters.emulators.slack.blocks import problems_of
 from adapters.emulators.slack.catalogue import EVERYWHERE, METHODS
 from tests.support.slack_blocks import block_objections, objections
@@ -30,6 +30,7 @@ pytestmark = pytest.mark.xdist_group("bolt")
 
 ALICE, BOB = "U0ALICE", "U0BOB"
 TEAM = "C0TEAM"
+PATIENCE = 60.0
 PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy")
 
 
@@ -43,8 +44,8 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def emulator() -> AsyncIterator[SlackEmulator]:
-    """Alice and Bob in a channel with the app; no client may break a rule."""
-    made = SlackEmulator()
+    """Alice and Bob in a channel with the app; no client may break a rule. Slow machines may take their time."""
+    made = SlackEmulator(knobs=Knobs(ack_seconds=PATIENCE, trigger_life=PATIENCE))
     made.add_user(ALICE, "Alice")
     made.add_user(BOB, "Bob")
     made.add_chat(TEAM, "team", members=[ALICE, BOB])
@@ -233,7 +234,7 @@ async def test_unacknowledged_event_comes_again(emulator: SlackEmulator, program
     try:
         await emulator.wait_for(lambda: len(emulator.connections()) == 2)
         await emulator.disconnect("abort", socket=emulator.connections()[0])
-        await emulator.advance(3)
+        await emulator.advance(PATIENCE)
         await emulator.wait_for(lambda: program.messages)
         assert program.retries == ["1"]
     finally:
