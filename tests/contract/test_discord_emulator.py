@@ -111,12 +111,14 @@ class Reason(discord.ui.Modal, title="Reason"):
 class Peer(discord.Client):
     """A bot that greets with buttons, notes what it gets, opens threads and has commands."""
 
-    def __init__(self, url: str, **intents: bool) -> None:
+    def __init__(self, url: str, *, heartbeat_timeout: float = 60.0, **intents: bool) -> None:
         chosen = discord.Intents.default()
         chosen.message_content = True
         for name, wanted in intents.items():
             setattr(chosen, name, wanted)
-        super().__init__(intents=chosen, connector=Loopback(url), guild_ready_timeout=0.05)
+        super().__init__(
+            intents=chosen, connector=Loopback(url), guild_ready_timeout=0.05, heartbeat_timeout=heartbeat_timeout
+        )
         self.tree = app_commands.CommandTree(self)
         self.seen: list[tuple[str, str]] = []
         self.tree.add_command(app_commands.Command(name="ping", description="Answers", callback=self.ping))
@@ -181,9 +183,9 @@ class Peer(discord.Client):
 
 
 @contextlib.asynccontextmanager
-async def running(emulator: DiscordEmulator, **intents: bool) -> AsyncIterator[Peer]:
+async def running(emulator: DiscordEmulator, **settings: Any) -> AsyncIterator[Peer]:
     """The bot, ready."""
-    peer = Peer(emulator.url, **intents)
+    peer = Peer(emulator.url, **settings)
     task = asyncio.create_task(peer.start(TOKEN))
     try:
         await emulator.wait_for(lambda: ("ready", "") in peer.seen or task.done(), PATIENCE)
@@ -323,6 +325,16 @@ async def test_a_lost_connection_is_resumed(emulator: DiscordEmulator, peer: Pee
     await emulator.wait_for(lambda: ("message", "after") in peer.seen, PATIENCE)
     assert [text for kind, text in peer.seen if kind == "message"] == ["before", "missed", "after"]
     assert peer.seen.count(("ready", "")) == 1
+
+
+async def test_a_half_open_connection_is_noticed() -> None:
+    """A client whose heartbeats stay unanswered comes back by itself, and resumes."""
+    knobs = Knobs(heartbeat_interval=0.2)
+    async with emulated(knobs) as emulator, running(emulator, heartbeat_timeout=1.5) as peer:
+        assert emulator.disconnect(how="freeze") == 1
+        await emulator.say(ALICE, "missed", chat=GENERAL)
+        await emulator.wait_for(lambda: ("message", "missed") in peer.seen, PATIENCE)
+        await emulator.wait_for(lambda: ("resumed", "") in peer.seen, PATIENCE)
 
 
 async def test_an_invalid_session_forgets(emulator: DiscordEmulator, peer: Peer) -> None:

@@ -6,10 +6,12 @@ import copy
 import itertools
 from collections.abc import Iterable
 from typing import Any, Final
+from urllib.parse import quote
 
 from adapters.emulators.discord.world import Attachment, Message
 from adapters.emulators.wire_json import JsonObject, is_array, is_object
 
+LINKS: Final = ("url", "proxy_url")
 CHILDREN: Final = ("components", "component", "accessory")
 DEFAULTS: Final[dict[int, JsonObject]] = {
     3: {"min_values": 1, "max_values": 1, "options": []},
@@ -25,8 +27,8 @@ DEFAULTS: Final[dict[int, JsonObject]] = {
 """By type: what the API adds where nothing was given."""
 
 
-def shown_components(given: Iterable[JsonObject], message: Message, cdn: str) -> list[JsonObject]:
-    """The components of a message from what was sent; `attachment://` leads to the message's files below `cdn`."""
+def shown_components(given: Iterable[JsonObject], message: Message) -> list[JsonObject]:
+    """The components of a message from what was sent; `attachment://` becomes the path of a file of the message."""
     made: list[JsonObject] = without_nulls(copy.deepcopy(list(given)))
     taken = {node["id"] for node in nodes_of(made) if node.get("id")}
     numbers = (number for number in itertools.count(1) if number not in taken)
@@ -34,22 +36,22 @@ def shown_components(given: Iterable[JsonObject], message: Message, cdn: str) ->
         node["id"] = node.get("id") or next(numbers)
         for name, value in DEFAULTS.get(node["type"], {}).items():
             node.setdefault(name, value)
-        _lead(node, message, cdn)
+        _resolve(node, message)
     return made
 
 
-def _lead(node: JsonObject, message: Message, cdn: str) -> None:
+def _resolve(node: JsonObject, message: Message) -> None:
     match node["type"]:
         case 11:
-            node["media"] = _media(node["media"], message, cdn)
+            node["media"] = _media(node["media"], message)
         case 12:
             for item in node["items"]:
-                item["media"] = _media(item["media"], message, cdn)
+                item["media"] = _media(item["media"], message)
                 item.setdefault("description", None)
                 item.setdefault("spoiler", False)
         case 13:
             file = _file_of(node["file"], message)
-            node["file"] = _media(node["file"], message, cdn)
+            node["file"] = _media(node["file"], message)
             node |= {"name": file.filename, "size": len(file.content)} if file is not None else {}
         case _:
             return
@@ -60,11 +62,25 @@ def _file_of(media: JsonObject, message: Message) -> Attachment | None:
     return next((file for file in message.attachments if file.filename == name), None)
 
 
-def _media(media: JsonObject, message: Message, cdn: str) -> JsonObject:
+def _media(media: JsonObject, message: Message) -> JsonObject:
     file = _file_of(media, message)
-    address = media["url"] if file is None else f"{cdn}{file.path}"
+    address = media["url"] if file is None else file.path
     body: JsonObject = {"id": message.id, "url": address, "proxy_url": address}
     return body | ({"attachment_id": file.id, "content_type": file.content_type} if file is not None else {})
+
+
+def led(components: list[JsonObject], cdn: str) -> list[JsonObject]:
+    """The same with links to the message's files below `cdn`."""
+    return [_led(node, cdn) for node in components]
+
+
+def _led(value: Any, cdn: str) -> Any:
+    if is_array(value):
+        return [_led(one, cdn) for one in value]
+    if not is_object(value):
+        return value
+    links = {name: f"{cdn}{quote(value[name])}" for name in LINKS if str(value.get(name, "")).startswith("/")}
+    return {name: _led(one, cdn) for name, one in value.items()} | links
 
 
 def nodes_of(members: Any) -> Iterable[JsonObject]:

@@ -57,6 +57,9 @@ class Knobs:
     """Documented: bytes that a client may send at once."""
     file_limit: int = 10 << 20
     """Documented: bytes of one file without boosts."""
+    components_bytes: int | None = 10_170
+    """Bytes of all text displays of a message, with twelve more for each: beyond them the API fails with 500. Measured
+    by a third party in August 2026 (discord/discord-api-docs#8554); text of 4,000 characters can have 16,000 bytes."""
     global_per_second: int | None = None
     """Documented as 50 requests; off unless given."""
     buckets: Mapping[str, tuple[int, float]] = field(default_factory=dict[str, tuple[int, float]])

@@ -357,7 +357,7 @@ class People:
         raise NotKnown(f"no interaction {interaction}")
 
     def _shown(self, message: Message) -> JsonObject:
-        return self._platform.render.message(message, self._platform.address())
+        return self._platform.render.message(message, self._platform.address(), fresh=True)
 
     # -- doing
 

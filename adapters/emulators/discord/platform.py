@@ -96,7 +96,7 @@ class Platform:
 
     def show_message(self, name: str, message: Message) -> None:
         """Record a message that appeared or changed."""
-        data: JsonObject = {"message": self.render.message(message, self.address())}
+        data: JsonObject = {"message": self.render.message(message, self.address(), fresh=True)}
         if message.visible_to is not None:
             data["visible_to"] = message.visible_to
         self.show(name, message.channel, data)
@@ -135,7 +135,8 @@ class Platform:
         """Tell of a message that appeared or changed; an ephemeral one is told to nobody."""
         if not message.ephemeral:
             place = self.world.channels[message.channel]
-            self.tell(event, place, lambda bot: self.render.message_event(message, self.cdn(bot), bot.id))
+            fresh = event == "MESSAGE_CREATE"
+            self.tell(event, place, lambda bot: self.render.message_event(message, self.cdn(bot), bot.id, fresh=fresh))
 
     def forget_old(self, bot: Bot) -> None:
         """Drop sessions that nobody came back to in time."""

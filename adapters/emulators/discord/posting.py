@@ -80,7 +80,7 @@ def fill(platform: Platform, place: Channel, message: Message, body: JsonObject,
     if "embeds" in body:
         message.embeds = [_embed(one) for one in items_of(body, "embeds")]
     if "components" in body:
-        message.components = shown_components(items_of(body, "components"), message, platform.address())
+        message.components = shown_components(items_of(body, "components"), message)
     if {"content", "allowed_mentions", "components"} & body.keys():
         _mention(platform, place, message, body.get("allowed_mentions"))
 
@@ -106,14 +106,14 @@ def changed(platform: Platform, message: Message, *, edited: bool = True) -> Mes
     return message
 
 
-def remove(platform: Platform, message: Message) -> None:
-    """Take a message away."""
+def remove(platform: Platform, message: Message, *, told: bool = True) -> None:
+    """Take a message away; `told` is false where one event tells of many."""
     place = platform.world.channels[message.channel]
     del place.messages[message.id]
     if place.thread is not None:
         place.thread.count = max(0, place.thread.count - 1)
     platform.show("delete", place.id, {"message_id": message.id})
-    if message.ephemeral:
+    if message.ephemeral or not told:
         return
     body: JsonObject = {"id": message.id, "channel_id": place.id}
     platform.tell("MESSAGE_DELETE", place, body | ({"guild_id": place.guild} if place.guild is not None else {}))

@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from adapters.emulators.discord import permissions
+from adapters.emulators.discord.components import led
 from adapters.emulators.discord.world import (
     Attachment,
     Channel,
@@ -263,8 +264,13 @@ class Rendering:
 
     # -- messages
 
-    def message(self, message: Message, cdn: str, viewer: str | None = None, *, nested: bool = False) -> JsonObject:
-        """A message; a reply carries the message it answers, unless nested itself."""
+    def message(
+        self, message: Message, cdn: str, viewer: str | None = None, *, nested: bool = False, fresh: bool = False
+    ) -> JsonObject:
+        """A message; a reply carries the message it answers, unless nested itself.
+
+        Its nonce is told to whoever sent it and in the event of its coming (`fresh`), and is not kept with it.
+        """
         body: JsonObject = {
             "id": message.id,
             "type": int(message.type),
@@ -279,11 +285,11 @@ class Rendering:
             "mention_roles": list(message.mention_roles),
             "attachments": [attachment_object(one, cdn) for one in message.attachments],
             "embeds": list(message.embeds),
-            "components": list(message.components),
+            "components": led(message.components, cdn),
             "pinned": message.pinned,
             "flags": message.flags,
         }
-        if message.nonce is not None:
+        if fresh and message.nonce is not None:
             body["nonce"] = message.nonce
         if message.reactions:
             body["reactions"] = [_reaction(emoji, users, viewer) for emoji, users in message.reactions.items()]
@@ -325,9 +331,9 @@ class Rendering:
                 old = {"id": interaction.id, "type": int(interaction.type), "name": name, "user": user}
                 return {"interaction_metadata": metadata, "interaction": old}
 
-    def message_event(self, message: Message, cdn: str, viewer: str) -> JsonObject:
+    def message_event(self, message: Message, cdn: str, viewer: str, *, fresh: bool) -> JsonObject:
         """A message as an event tells it: with its guild and its author's member."""
-        body = self.message(message, cdn, viewer)
+        body = self.message(message, cdn, viewer, fresh=fresh)
         place = self._world.channels[message.channel]
         body["channel_type"] = int(place.type)
         if place.guild is None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from adapters.emulators.discord.call import Upload
 from adapters.emulators.discord.components import CHILDREN
 from adapters.emulators.discord.errors import ApiError, empty_message, invalid_form
+from adapters.emulators.discord.knobs import Knobs
 from adapters.emulators.discord.schema import Path, Problem
 from adapters.emulators.discord.world import Message, MessageFlag
 from adapters.emulators.wire_json import JsonObject, is_array, is_object, items_of, object_of
@@ -21,6 +22,7 @@ MAX_EMBEDS_TEXT: Final = 6000
 MAX_COMPONENTS: Final = 40
 MAX_COMPONENTS_TEXT: Final = 4000
 MAX_ROWS: Final = 5
+PER_TEXT: Final = 12
 ACTION_ROW: Final = 1
 BUTTON: Final = 2
 SELECTS: Final = frozenset({3, 5, 6, 7, 8})
@@ -33,10 +35,10 @@ Node = tuple[Path, JsonObject]
 
 
 def check_message(
-    body: JsonObject, uploads: Mapping[str, Upload], *, file_limit: int, edited: Message | None = None
+    body: JsonObject, uploads: Mapping[str, Upload], knobs: Knobs, *, edited: Message | None = None
 ) -> None:
     """Raise ApiError if Discord would not take this as a message, or as an edit of `edited`."""
-    if any(len(upload.content) > file_limit for upload in uploads.values()):
+    if any(len(upload.content) > knobs.file_limit for upload in uploads.values()):
         raise ApiError(413, 40005, "Request entity too large")
     flags = (body.get("flags") or 0) | (edited.flags if edited is not None else 0)
     problems = [*_content(body), *_mentions(body), *_embeds(body), *_attachments(body, uploads, edited)]
@@ -49,6 +51,14 @@ def check_message(
         raise invalid_form(problems)
     if not _says_something(body, uploads, edited):
         raise empty_message()
+    if knobs.components_bytes is not None and _processed(body) > knobs.components_bytes:
+        raise ApiError(500, 0, "500: Internal Server Error")
+
+
+def _processed(body: JsonObject) -> int:
+    """What Discord makes of all text displays, in bytes."""
+    texts = [str(node.get("content", "")) for _, node in components(body) if node.get("type") == TEXT_DISPLAY]
+    return sum(len(text.encode("utf-8", "replace")) + PER_TEXT for text in texts)
 
 
 def components(body: JsonObject) -> list[Node]:

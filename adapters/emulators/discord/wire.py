@@ -37,6 +37,10 @@ VIA: Final = {"Via": "1.1 google"}
 REASONS: Final = {500: "Internal Server Error", 502: "Bad Gateway", 503: "Service Unavailable", 504: "Gateway Timeout"}
 
 
+NOT_EMULATED: Final = ("poll", "sticker_ids", "shared_client_theme", "thread_name", "username", "avatar_url")
+"""Official fields whose effect the emulator does not have; ignoring them silently would prove nothing."""
+
+
 class Cut(Exception):
     """The connection was cut on purpose: there is nobody to answer."""
 
@@ -216,6 +220,10 @@ class Wire:
         if operation.body is not None:
             body: Any = arguments.body if arguments.body is not None else {}
             found.take(discord_api().check(operation.body, body))
+        for name in NOT_EMULATED:
+            if is_object(arguments.body) and arguments.body.get(name):
+                found_here = {"method": operation.id, "where": name}
+                self._platform.violate(bot, "not_emulated", found_here, entry.number)
         unknown_fields = [".".join(one) for one in found.unknown]
         for where in [*unknown_fields, *arguments.strangers]:
             self._platform.violate(bot, "unknown_field", {"method": operation.id, "where": where}, entry.number)

@@ -222,7 +222,7 @@ def _create_post(platform: Platform, call: Call, forum: Channel) -> JsonObject:
     given = call.given
     if "message" not in given:
         raise invalid_field(["message"], "BASE_TYPE_REQUIRED", "This field is required")
-    check_message(given["message"], call.uploads, file_limit=platform.knobs.file_limit)
+    check_message(given["message"], call.uploads, platform.knobs)
     number = platform.ids.next()
     thread = open_thread(
         platform,

@@ -72,12 +72,11 @@ def _fits(kind: AnswerType, interaction: Interaction) -> bool:
 
 def _check(platform: Platform, call: Call, kind: AnswerType, interaction: Interaction) -> None:
     data: JsonObject = object_of(call.given, "data")
-    limit = platform.knobs.file_limit
     match kind:
         case AnswerType.MESSAGE:
-            _under_data(lambda: check_message(data, call.uploads, file_limit=limit))
+            _under_data(lambda: check_message(data, call.uploads, platform.knobs))
         case AnswerType.UPDATE:
-            _under_data(lambda: check_message(data, call.uploads, file_limit=limit, edited=interaction.message))
+            _under_data(lambda: check_message(data, call.uploads, platform.knobs, edited=interaction.message))
         case AnswerType.FORM:
             _check_form(data)
         case AnswerType.AUTOCOMPLETE:
@@ -195,7 +194,7 @@ def _alive(platform: Platform, call: Call) -> Interaction:
 
 def execute_webhook(platform: Platform, call: Call) -> JsonObject | None:
     interaction = _alive(platform, call)
-    check_message(call.given, call.uploads, file_limit=platform.knobs.file_limit)
+    check_message(call.given, call.uploads, platform.knobs)
     original = interaction.original
     if original is not None and original.flags & MessageFlag.LOADING:
         # Documented: right after a deferred answer the first follow-up takes that answer's place.
@@ -212,7 +211,7 @@ def execute_webhook(platform: Platform, call: Call) -> JsonObject | None:
 
 def _edit(platform: Platform, call: Call, message: Message) -> JsonObject:
     place = platform.world.channels[message.channel]
-    check_message(call.given, call.uploads, file_limit=platform.knobs.file_limit, edited=message)
+    check_message(call.given, call.uploads, platform.knobs, edited=message)
     was_loading = bool(message.flags & MessageFlag.LOADING)
     fill(platform, place, message, call.given, call.uploads)
     message.flags &= ~MessageFlag.LOADING

@@ -35,9 +35,9 @@ MODERATES: Final = Permission.MANAGE_THREADS
 BULK_AGE: Final = 14 * 86_400.0
 
 
-def shown(platform: Platform, bot: Bot, message: Message) -> JsonObject:
+def shown(platform: Platform, bot: Bot, message: Message, *, fresh: bool = False) -> JsonObject:
     """A message as the API answers with it: blank for a bot whose application may not read contents."""
-    body = platform.render.message(message, platform.cdn(bot), bot.id)
+    body = platform.render.message(message, platform.cdn(bot), bot.id, fresh=fresh)
     if bot.granted & Intent.MESSAGE_CONTENT:
         return body
     place = platform.world.channels[message.channel]
@@ -55,10 +55,10 @@ def create_message(platform: Platform, call: Call) -> JsonObject:
         require_awake(place)
     if call.uploads and not has(platform, call.bot, place, Permission.ATTACH_FILES):
         raise missing_permissions()
-    check_message(call.given, call.uploads, file_limit=platform.knobs.file_limit)
+    check_message(call.given, call.uploads, platform.knobs)
     earlier = _earlier(platform, call, place)
     if earlier is not None:
-        return shown(platform, call.bot, earlier)
+        return shown(platform, call.bot, earlier, fresh=True)
     reference = _answered(platform, call, place)
     message = compose(
         platform,
@@ -71,18 +71,23 @@ def create_message(platform: Platform, call: Call) -> JsonObject:
     )
     post(platform, message)
     _remember(platform, call, place, message)
-    return shown(platform, call.bot, message)
+    return shown(platform, call.bot, message, fresh=True)
 
 
 def _earlier(platform: Platform, call: Call, place: Channel) -> Message | None:
-    """The message that was sent with this nonce, if the bot wants that checked."""
+    """The message that was sent with this nonce, if the bot wants that checked.
+
+    One that was deleted meanwhile is not made again: ApiError 10008 (discord/discord-api-docs#6647).
+    """
     nonce = call.given.get("nonce")
     if nonce is None or not call.given.get("enforce_nonce"):
         return None
     at, message = call.bot.nonces.get((place.id, str(nonce)), (0.0, ""))
     if platform.clock.now() - at >= platform.knobs.nonce_window:
         return None
-    return place.messages.get(message)
+    if message not in place.messages:
+        raise unknown(10008)
+    return place.messages[message]
 
 
 def _remember(platform: Platform, call: Call, place: Channel, message: Message) -> None:
@@ -116,7 +121,7 @@ def update_message(platform: Platform, call: Call) -> JsonObject:
         if call.given.keys() - EDITABLE_BY_OTHERS or place.guild is None:
             raise forbidden(50005, "Cannot edit a message authored by another user")
         place_of(platform, call.bot, place.id, Permission.MANAGE_MESSAGES)
-    check_message(call.given, call.uploads, file_limit=platform.knobs.file_limit, edited=message)
+    check_message(call.given, call.uploads, platform.knobs, edited=message)
     _count_old_edit(platform, place, message)
     fill(platform, place, message, call.given, call.uploads)
     message.flags &= ~MessageFlag.LOADING
@@ -158,8 +163,11 @@ def bulk_delete_messages(platform: Platform, call: Call) -> None:
     wanted = [str(one) for one in call.given["messages"]]
     if any(platform.clock.now() - instant_of(one) > BULK_AGE for one in wanted):
         raise bad_request(50034, "You can only bulk delete messages that are under 14 days old.")
-    for message in [place.messages[one] for one in wanted if one in place.messages]:
-        remove(platform, message)
+    gone = [place.messages[one] for one in wanted if one in place.messages]
+    for message in gone:
+        remove(platform, message, told=False)
+    body: JsonObject = {"ids": [one.id for one in gone], "channel_id": place.id, "guild_id": place.guild}
+    platform.tell("MESSAGE_DELETE_BULK", place, body)
 
 
 # -- reading

@@ -9,7 +9,7 @@ import pytest
 
 from adapters.emulators import ManualClock
 from adapters.emulators.discord import DiscordEmulator, Knobs
-from tests.support.discord_schema import malformed_answers
+from tests.support.discord_schema import malformed_answers, malformed_events
 from tests.unit.emulators.discord.raw_client import Line, RawBot
 
 TOKEN = "NDI.raw.token"
@@ -73,3 +73,4 @@ async def line(bot: RawBot) -> AsyncIterator[Line]:
     await opened.until("GUILD_CREATE")
     yield opened
     await opened.socket.close()
+    assert malformed_events(opened.got) == []

@@ -206,6 +206,32 @@ async def test_a_nonce_that_is_checked_returns_the_earlier_message(bot: RawBot, 
     assert len(emulator.messages(GENERAL)) == 3
 
 
+async def test_a_nonce_is_not_kept_with_the_message(bot: RawBot, line: Line) -> None:
+    """Who sent a message and who hears of its coming learn the nonce; history does not tell it."""
+    sent = await bot.send(GENERAL, nonce="n", enforce_nonce=True)
+    assert sent["nonce"] == "n"
+    assert (await line.until("MESSAGE_CREATE"))["nonce"] == "n"
+    path = f"/channels/{GENERAL}/messages"
+    assert "nonce" not in (await bot.ok("GET", path))[0]
+    await bot.ok("DELETE", f"{path}/{sent['id']}")
+    assert (await bot.try_send(GENERAL, content="x", nonce="n", enforce_nonce=True)).code == 10008
+
+
+async def test_wide_text_fails_before_its_limit(bot: RawBot) -> None:
+    """4,000 characters of three bytes each are within the published limit and too much all the same: 500."""
+    wide = await bot.try_send(GENERAL, flags=V2, components=[text("語" * 4000)])
+    assert (wide.status, wide.body) == (500, {"message": "500: Internal Server Error", "code": 0})
+    assert (await bot.try_send(GENERAL, flags=V2, components=[text("語" * 3386)])).status == 200
+    assert (await bot.try_send(GENERAL, flags=V2, components=[text("語" * 3387)])).status == 500
+
+
+async def test_what_has_no_effect_here_is_told(bot: RawBot, emulator: DiscordEmulator) -> None:
+    """A published field that is not emulated is a violation."""
+    poll = {"question": {"text": "?"}, "answers": [{"poll_media": {"text": "a"}}]}
+    assert (await bot.try_send(GENERAL, poll=poll)).status == 200
+    assert [(entry.name, entry.data["where"]) for entry in emulator.violations] == [("not_emulated", "poll")]
+
+
 # -- history
 
 
@@ -299,12 +325,13 @@ async def test_old_messages_have_few_edits(bot: RawBot, emulator: DiscordEmulato
     await bot.ok("PATCH", path, {"content": "later"})
 
 
-async def test_bulk_deletion(bot: RawBot, emulator: DiscordEmulator) -> None:
+async def test_bulk_deletion(bot: RawBot, emulator: DiscordEmulator, line: Line) -> None:
     """Young messages go in one call for whoever manages messages; old ones are refused."""
     emulator.add_role(100, "mods", permissions=["manage_messages"], members=[BOT])
     ids = [(await emulator.say(ALICE, str(number), chat=GENERAL))["id"] for number in range(3)]
     await bot.ok("POST", f"/channels/{GENERAL}/messages/bulk-delete", {"messages": ids[:2]})
     assert [one["content"] for one in emulator.messages(GENERAL)] == ["2"]
+    assert (await line.until("MESSAGE_DELETE_BULK"))["ids"] == ids[:2]
     await emulator.advance(15 * 86400)
     body = {"messages": [ids[2], ids[2]]}
     assert (await bot.call("POST", f"/channels/{GENERAL}/messages/bulk-delete", body)).code in (50034, 50035)
