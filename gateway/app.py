@@ -9,7 +9,7 @@ import secrets
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Protocol, TypedDict, runtime_checkable
 
@@ -206,6 +206,7 @@ class Gateway:
     reload: Reload | None
     stopping: bool = False
     _delivering: bool = False
+    _catch_ups: dict[str, CatchUp] = field(default_factory=dict[str, CatchUp])
 
     @classmethod
     async def make(
@@ -368,6 +369,8 @@ class Gateway:
     async def _wind_down(self) -> None:
         """Take nothing in; let turns end and the outbox run dry within the limit; leave the rest on disk."""
         self.stopping = True
+        for catch_up in self._catch_ups.values():
+            catch_up.end()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.config.gateway.drain_seconds):
                 await self.runtime.at_rest()
@@ -415,9 +418,14 @@ class Gateway:
     async def connected(self, adapter: Adapter) -> None:
         """An adapter takes messages in: what waited for it goes out, and what was missed is caught up with."""
         self.delivery.connected(adapter.platform, adapter.account)
-        missed = await CatchUp(self.store.database, self.take, self.clock).run(adapter)
+        missed = await self._catch_up(adapter.platform).run(adapter)
         if missed:
             log.info("%d messages that were missed on %s are taken in", missed, adapter.platform)
+
+    def _catch_up(self, platform: str) -> CatchUp:
+        if platform not in self._catch_ups:
+            self._catch_ups[platform] = CatchUp(self.store.database, self._let_in, self.clock)
+        return self._catch_ups[platform]
 
     def _stored(self, session_id: str, context: SessionContext, stored: Sequence[Event]) -> None:
         self.metrics.observe_all(context, stored)
@@ -425,7 +433,13 @@ class Gateway:
             self.delivery.committed(session_id, stored[-1].sequence, stored)
 
     async def take(self, one: Inbound) -> None:
-        """The intake that adapters are given."""
+        """The intake that adapters are given. What was missed in a thread is taken in before what is said there now."""
+        adapter = self.connections.adapters.get(one.place.platform)
+        if adapter is not None and adapter.capabilities.history_backfill:
+            await self._catch_up(one.place.platform).turn_of(one)
+        await self._let_in(one)
+
+    async def _let_in(self, one: Inbound) -> None:
         if self.stopping:
             raise Stopping("the gateway is stopping; send it again later")
         await self._intake(one)

@@ -1,11 +1,17 @@
-"""What was said in bound threads while we were not connected, on platforms that do not keep it for us."""
+"""What was said in bound threads while we were not connected, on platforms that do not keep it for us.
+
+What is said there now waits until it was caught up with. Without that, a thread's last message could be stored before
+those that were missed, and a crash in between would hide them for ever: the next start reads from the last one on.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
-from adapters.contract import Adapter, Inbound, MessageRef, Place
+from adapters.contract import Adapter, Inbound, InboundKind, MessageRef, Place
 from adapters.errors import AdapterError, RateLimited
 from gateway.ledger import inbound as rows
 from gateway.ledger import places as place_rows
@@ -17,31 +23,75 @@ log = logging.getLogger(__name__)
 THREADS = 200
 """Threads that are looked at, the ones bound last first."""
 
+_SPOKEN = (InboundKind.MESSAGE, InboundKind.COMMAND)
+
 
 class CatchUp:
-    """Feeds history through the door. What had arrived already is known by its keys."""
+    """Feeds history of one platform through the door. What had arrived already is known by its keys."""
 
     def __init__(self, database: Database, intake: Callable[[Inbound], Awaitable[None]], clock: Clock) -> None:
         self._database = database
         self._intake = intake
         self._clock = clock
+        self._left: dict[Place, asyncio.Event] = {}
+        self._wanted: list[Place] = []
+        self._known = asyncio.Event()
 
     async def run(self, adapter: Adapter) -> int:
         """Take in what was missed in the bound threads of an account that is connected; returns how much that was.
 
         A thread whose history cannot be read is left out, with a line in the log.
         """
-        if not adapter.capabilities.history_backfill:
-            return 0
+        try:
+            if not adapter.capabilities.history_backfill:
+                return 0
+            for place in (await self._bound(adapter))[:THREADS]:
+                self._left[place] = asyncio.Event()
+            self._known.set()
+            return await self._all(adapter)
+        finally:
+            self.end()
+
+    async def turn_of(self, inbound: Inbound) -> None:
+        """Return when nothing that was said before it in its thread is missing any more, or nobody looks for it.
+
+        Presses do not wait: they change nothing in what was said, and the platform wants its answer in time.
+        """
+        if inbound.kind not in _SPOKEN or inbound.handle is not None:
+            return
+        await self._known.wait()
+        place = replace(inbound.place, person=None)
+        caught_up = self._left.get(place)
+        if caught_up is not None:
+            self._wanted.append(place)
+            await caught_up.wait()
+
+    def end(self) -> None:
+        """Let everything pass that waits, now and later."""
+        self._known.set()
+        for caught_up in self._left.values():
+            caught_up.set()
+        self._left.clear()
+
+    async def _bound(self, adapter: Adapter) -> Sequence[Place]:
         bound = await place_rows.threads(self._database, adapter.platform, adapter.account)
-        places = dict.fromkeys(
-            Place(platform=row.place.platform, account=row.place.account, chat=row.place.chat, thread=row.place.thread)
-            for row in bound
-        )
+        return list(dict.fromkeys(replace(row.place, person=None) for row in bound))
+
+    async def _all(self, adapter: Adapter) -> int:
         found = 0
-        for place in list(places)[:THREADS]:
+        while self._left:
+            place = self._next()
             found += await self._thread(adapter, place)
+            if (caught_up := self._left.pop(place, None)) is not None:
+                caught_up.set()
         return found
+
+    def _next(self) -> Place:
+        """The thread in which somebody speaks now, else the one bound last."""
+        while self._wanted:
+            if (place := self._wanted.pop(0)) in self._left:
+                return place
+        return next(iter(self._left))
 
     async def _thread(self, adapter: Adapter, place: Place) -> int:
         since = await rows.newest_message(self._database, place)

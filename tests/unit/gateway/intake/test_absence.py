@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 
-from adapters.contract import Capabilities, Inbound, MessageRef, Notice, Place, SenderKind, Text
+from adapters.contract import Capabilities, Inbound, InboundKind, MessageRef, Notice, Place, SenderKind, Text
 from adapters.errors import NotConnected, RateLimited
 from gateway.access import Policy
 from gateway.catching_up import CatchUp
@@ -208,3 +209,45 @@ async def test_catching_up_is_patient_and_modest(tmp_path: Path) -> None:
         past.errors = [NotConnected("no")]
         assert await catching_up.run(past) == 0  # type: ignore[arg-type]
         assert await catching_up.run(Past([], Capabilities())) == 0  # type: ignore[arg-type]
+
+
+async def test_what_is_said_now_waits_for_what_was_missed(tmp_path: Path) -> None:
+    """A live message never overtakes the missed ones of its thread, so that a crash between them hides none."""
+    async with stage(tmp_path) as s:
+        heard = await s.say("@bot hi", TOPIC)
+        live, elsewhere = words("now", TOPIC, key="now"), words("@bot hi", GROUP, key="elsewhere")
+        catching_up = CatchUp(s.database, s.intake, s.clock)
+        reading, go_on = asyncio.Event(), asyncio.Event()
+
+        class Slow(Past):
+            async def backfill(self, place: Place, since: MessageRef | None) -> tuple[Inbound, ...]:
+                reading.set()
+                await go_on.wait()
+                return await super().backfill(place, since)
+
+        async def arrives(one: Inbound) -> None:
+            await catching_up.turn_of(one)
+            await s.intake(one)
+
+        early = asyncio.create_task(arrives(live))  # before it is even known which threads there are
+        caught_up = asyncio.create_task(catching_up.run(Slow([heard, words("missed", TOPIC, key="missed")])))  # type: ignore[arg-type]
+        await reading.wait()
+        await arrives(elsewhere)  # another thread has nothing to wait for
+        await arrives(replace(live, kind=InboundKind.PRESS, keys=("press",), handle="h", token="t"))
+        assert not early.done()
+        go_on.set()
+        await asyncio.gather(early, caught_up)
+        await s.settled()
+        assert s.sessions.texts()[-2:] == ["missed", "now"]
+        await arrives(words("later", TOPIC, key="later"))
+
+
+async def test_nobody_waits_for_a_platform_that_is_given_up(tmp_path: Path) -> None:
+    """At the end everything that waits is let go."""
+    async with stage(tmp_path) as s:
+        catching_up = CatchUp(s.database, s.intake, s.clock)
+        waiting = asyncio.create_task(catching_up.turn_of(words("now", TOPIC, key="now")))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        catching_up.end()
+        await waiting
