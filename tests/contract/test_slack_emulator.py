@@ -207,9 +207,9 @@ async def test_deeds_of_people_reach_the_app(emulator: SlackEmulator, program: P
     await emulator.upload(ALICE, b"bytes", file_name="a.txt")
     await emulator.join("U0CAROL", TEAM)
     await emulator.rename(ALICE, TEAM, "crew")
-    await emulator.wait_for(lambda: not emulator.pending() and len(program.messages) == 4)
+    await emulator.wait_for(lambda: not emulator.pending() and len(program.messages) == 6)
     subtypes = sorted(event.get("subtype", "") for event in program.messages)
-    assert subtypes == ["", "file_share", "message_changed", "message_deleted"]
+    assert subtypes == ["", "channel_join", "channel_name", "file_share", "message_changed", "message_deleted"]
     assert sorted(program.others) == ["channel_rename", "member_joined_channel", "reaction_added"]
     emulator.assert_clean()
 

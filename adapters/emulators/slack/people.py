@@ -128,27 +128,35 @@ class People:
         file_name: str = "file.txt",
         mime_type: str = "text/plain",
         text: str = "",
+        more: Sequence[Mapping[str, str]] = (),
         chat: str | None = None,
         thread: str | None = None,
     ) -> JsonObject:
-        """Send a file with words to it."""
+        """Send a file with words to it, and `more` files in one message: `file_name`, `mime_type`, `content_base64`."""
         place = self._place(user, chat)
         root = None if thread is None else self._root(place, thread)
-        file = File(
+        files = [self._file(user, file_name, mime_type, _bytes(content, content_base64))]
+        for one in more:
+            content = _bytes(b"", one.get("content_base64", ""))
+            files.append(self._file(user, one.get("file_name", file_name), one.get("mime_type", mime_type), content))
+        message = self._typed(user, text, thread=root, subtype="file_share")
+        message.files = [file.id for file in files]
+        for file in files:
+            self._platform.world.files[file.id] = file
+            file.shares[place.id] = [message.ts]
+        return self._send(place, message)
+
+    def _file(self, user: str, name: str, mime_type: str, content: bytes) -> File:
+        return File(
             id=self._platform.new_id("F"),
-            name=file_name,
+            name=name,
             user=user,
             created=int(self._platform.clock.now()),
             mimetype=mime_type,
-            length=0,
-            content=_bytes(content, content_base64),
+            length=len(content),
+            content=content,
             complete=True,
         )
-        self._platform.world.files[file.id] = file
-        message = self._typed(user, text, thread=root, subtype="file_share")
-        message.files = [file.id]
-        file.shares[place.id] = [message.ts]
-        return self._send(place, message)
 
     async def react(self, user: str, message: str, emoji: Sequence[str] | str, *, chat: str | None = None) -> None:
         """Set the person's reactions on a message, by names; an empty list takes them away."""
@@ -473,6 +481,7 @@ class People:
         if by is not None:
             event["inviter"] = by
         self._platform.publish("member_joined_channel", event, place)
+        self._note(place, user, "join", f"<@{user}> has joined the channel", inviter=by)
 
     async def leave(self, user: str, chat: str, *, by: str | None = None) -> None:
         """Leave a channel, or be removed `by` somebody."""
@@ -487,6 +496,14 @@ class People:
         else:
             self._platform.publish("member_left_channel", event, place)
         del place.members[user]
+        self._note(place, user, "leave", f"<@{user}> has left the channel")
+
+    def _note(self, place: Channel, user: str, what: str, text: str, **more: str | None) -> None:
+        """Slack writes into the channel what happened to it: messages of a person that the person did not type."""
+        prefix = "channel" if place.kind is ChannelKind.PUBLIC else "group"
+        extra = {name: value for name, value in more.items() if value is not None}
+        note = Message(ts=self._platform.new_ts(), user=user, text=text, subtype=f"{prefix}_{what}", extra=extra)
+        self._platform.post(place, note)
 
     def _member_event(self, user: str, place: Channel) -> JsonObject:
         return {
@@ -500,11 +517,13 @@ class People:
     async def rename(self, user: str, chat: str, name: str) -> None:
         """Rename a channel."""
         place = self._group(user, chat)
-        place.name = name
+        old, place.name = place.name, name
         kind = "channel_rename" if place.kind is ChannelKind.PUBLIC else "group_rename"
         channel = {"id": place.id, "name": name, "name_normalized": name, "created": place.created}
         event: JsonObject = {"type": kind, "channel": channel, "event_ts": self._platform.new_ts()}
         self._platform.publish(kind, event, place)
+        text = f'has renamed the channel from "{old}" to "{name}"'
+        self._note(place, user, "name", text, old_name=old, name=name)
 
     async def archive(self, user: str, chat: str, *, undo: bool = False) -> None:
         """Archive a channel, or bring it back."""
@@ -519,6 +538,7 @@ class People:
             "event_ts": self._platform.new_ts(),
         }
         self._platform.publish(kind, event, place)
+        self._note(place, user, "unarchive" if undo else "archive", f"{'un-' if undo else ''}archived the channel")
 
     async def deactivate(self, user: str) -> None:
         """An account is closed: nobody writes to it any more."""

@@ -109,6 +109,7 @@ def message_object(
         edited=message.edited,
     )
     author = world.users.get(message.user or "")
+    body |= message.extra
     body["team"] = author.team if author is not None else app.team
     if channel.shared:
         body |= {"user_team": body["team"], "source_team": body["team"]}

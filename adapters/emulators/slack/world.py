@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -76,6 +77,8 @@ class Message:
     reactions: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     only: str | None = None
     stream: Stream | None = None
+    extra: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Members that only some subtypes have."""
     unfurl_links: bool | None = None
     unfurl_media: bool | None = None
 

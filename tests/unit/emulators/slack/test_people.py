@@ -117,16 +117,24 @@ async def test_coming_and_going(emulator: SlackEmulator, app: RawApp) -> None:
         emulator.app.bot_user,
         ALICE,
     )
+    # Not a mention, though the text names the bot.
+    assert (await socket.event())["subtype"] == "channel_join"
     await emulator.rename(ALICE, OUTSIDE, "inside")
     assert (await socket.event())["channel"]["name"] == "inside"
+    note = await socket.event()
+    assert (note["subtype"], note["old_name"], note["name"]) == ("channel_name", "outside", "inside")
     await emulator.leave(BOB, OUTSIDE)
-    assert (await socket.event())["type"] == "member_left_channel"
+    assert [(await socket.event())["type"], (await socket.event())["subtype"]] == [
+        "member_left_channel",
+        "channel_leave",
+    ]
     await emulator.archive(ALICE, OUTSIDE)
-    assert (await socket.event())["type"] == "channel_archive"
+    assert [(await socket.event())["type"], (await socket.event())["subtype"]] == ["channel_archive", "channel_archive"]
     with pytest.raises(NotPossible, match="archived"):
         await emulator.say(ALICE, "x", chat=OUTSIDE)
     await emulator.archive(ALICE, OUTSIDE, undo=True)
     assert (await socket.event())["type"] == "channel_unarchive"
+    assert (await socket.event())["subtype"] == "channel_unarchive"
     await emulator.leave(emulator.app.bot_user, OUTSIDE, by=ALICE)
     assert (await socket.event())["type"] == "channel_left"
     await emulator.say(ALICE, "alone", chat=OUTSIDE)
@@ -158,8 +166,11 @@ async def test_files(emulator: SlackEmulator, app: RawApp) -> None:
 async def test_files_of_people(emulator: SlackEmulator, app: RawApp) -> None:
     """A person's file arrives as `file_share` and is read with the bot's token."""
     socket = await app.connect()
-    await emulator.upload(ALICE, b"\x00\x01", file_name="x.bin", mime_type="application/octet-stream", text="see")
+    kinds = {"mime_type": "application/octet-stream", "text": "see"}
+    second = {"file_name": "y.txt", "mime_type": "text/plain", "content_base64": "YWJj"}
+    await emulator.upload(ALICE, b"\x00\x01", file_name="x.bin", more=[second], **kinds)
     event = await socket.event()
+    assert [(one["name"], one["size"]) for one in event["files"]] == [("x.bin", 2), ("y.txt", 3)]
     file = event["files"][0]
     assert (event["subtype"], event["text"], file["size"]) == ("file_share", "see", 2)
     headers = {"Authorization": f"Bearer {app.token}"}
