@@ -11,12 +11,13 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Protocol, TypedDict, runtime_checkable
+from typing import Protocol, TypeAlias, TypedDict, runtime_checkable
 
 from adapters.contract import Adapter, Environment, Inbound, Notice, Place
 from adapters.registry import factory_of
 from gateway.access import Access, Policy
 from gateway.agents import Agents
+from gateway.blobs import Blobs
 from gateway.budget import Priority
 from gateway.catching_up import CatchUp
 from gateway.claim import Claim
@@ -35,6 +36,8 @@ from gateway.ledger import places as place_rows
 from gateway.metrics import Metrics
 from gateway.pace import Pace
 from gateway.places import Places
+from gateway.posting import Posting, content_of
+from gateway.receiving import FileLimits, Receiving, sweep
 from gateway.router import Router
 from gateway.spending import Purse, today
 from gateway.state_folder import database_in
@@ -125,22 +128,28 @@ def _to_terminal(line: str) -> None:
     sys.stderr.flush()
 
 
-def models_of(config: Config, clock: Clock) -> Mapping[str, Model]:
-    """Every model of the configuration; a provider's library is imported only where one of its models is named."""
-    return {section.name: _model(section, clock) for section in config.models}
+Content: TypeAlias = Callable[[str], bytes | None]
 
 
-def _model(section: ModelSection, clock: Clock) -> Model:
+def models_of(config: Config, clock: Clock, content: Content) -> Mapping[str, Model]:
+    """Every model of the configuration; a provider's library is imported only where one of its models is named.
+
+    `content` gives the bytes of a file that a person sent.
+    """
+    return {section.name: _model(section, clock, content) for section in config.models}
+
+
+def _model(section: ModelSection, clock: Clock, content: Content) -> Model:
     match section.provider:
         case "demo":
             from runtime.models.demo import DemoModel
 
             return DemoModel(clock=clock)
         case "openai" | "anthropic" | "google":
-            return _provider_model(section, section.api_key.reveal() if section.api_key else "")
+            return _provider_model(section, section.api_key.reveal() if section.api_key else "", content)
 
 
-def _provider_model(section: ModelSection, key: str) -> Model:
+def _provider_model(section: ModelSection, key: str, content: Content) -> Model:
     from runtime.models import provider
 
     options: _Options = {
@@ -148,6 +157,7 @@ def _provider_model(section: ModelSection, key: str) -> Model:
         "timeout_seconds": section.timeout_seconds,
         "settings": None if section.max_output_tokens is None else {"max_tokens": section.max_output_tokens},
         "prices": _prices(section),
+        "content": content if section.shows_files else None,
         "marker_secret": secrets.token_bytes(16),
     }
     match section.provider:
@@ -166,6 +176,7 @@ class _Options(TypedDict):
     timeout_seconds: float
     settings: Mapping[str, JsonValue] | None
     prices: Prices | None
+    content: Content | None
     marker_secret: bytes
 
 
@@ -229,7 +240,22 @@ class Gateway:
             new_id=lambda: secrets.token_hex(16),
             clock=clock,
         )
-        models, tools = models_of(config, clock), await offered_tools(config, clock)
+        blobs = Blobs(config.gateway.state_dir)
+        environment = Environment(
+            now_ms=clock.now_ms,
+            sleep=clock.sleep,
+            random_bytes=secrets.token_bytes,
+            commands=menu(),
+            content=lambda sha256: content_of(blobs, sha256),
+        )
+        connections = Connections(
+            {name: _maker(name, settings, environment) for name, settings in config.platforms().items()},
+            lambda one: gateway.take(one),
+            lambda adapter: gateway.connected(adapter),
+            clock,
+        )
+        posting = Posting(blobs, database, places, connections, lambda place: gateway.delivery.wake(place), clock)
+        models, tools = models_of(config, clock, blobs.read), await offered_tools(config, clock, posting)
         purse = Purse(database, clock)
         agents = Agents(
             lambda: gateway.config,
@@ -245,15 +271,6 @@ class Gateway:
             new_id=lambda: secrets.token_hex(16),
         )
         runtime = Runtime(agents.config_for, store, clock=clock)
-        environment = Environment(
-            now_ms=clock.now_ms, sleep=clock.sleep, random_bytes=secrets.token_bytes, commands=menu()
-        )
-        connections = Connections(
-            {name: _maker(name, settings, environment) for name, settings in config.platforms().items()},
-            lambda one: gateway.take(one),
-            lambda adapter: gateway.connected(adapter),
-            clock,
-        )
         delivery = Delivery(
             journal=store,
             peek=runtime.peek,
@@ -281,6 +298,7 @@ class Gateway:
             routes=lambda: tuple(models),
             strict_commands=lambda: gateway.config.commands.strict,
             message_bytes=lambda: gateway.config.limits.message_bytes,
+            receiving=Receiving(blobs, database, connections, clock, lambda: gateway.file_limits()),
             pace=Pace(lambda: gateway.config.limits.messages_per_minute),
             spent=lambda inbound: today(purse, agents.budgets(places.binding(inbound.place))),
             stopping=lambda session, turn: gateway.delivery.stopping(session, turn),
@@ -405,6 +423,11 @@ class Gateway:
             self.config = changed
             log.info("the changed configuration counts from now on")
 
+    def file_limits(self) -> FileLimits:
+        """How much people may send, as configured now."""
+        limits = self.config.limits
+        return FileLimits(file_bytes=limits.file_bytes, bytes_per_day=limits.file_bytes_per_day)
+
     async def _abandon(self) -> None:
         await self.connections.stop()
         await self.runtime.aclose()
@@ -520,6 +543,7 @@ class Gateway:
                 await inbound.prune(self.store.database, before)
                 await self.delivery.forget(before)
                 await self.store.prune(self.clock.now_ms())
+                await sweep(Blobs(self.config.gateway.state_dir), self.store.database, self.clock)
             except Exception:
                 log.exception("housekeeping failed; it is tried again in an hour")
 

@@ -16,6 +16,7 @@ from adapters.contract import (
     Acknowledgement,
     Capabilities,
     Inbound,
+    InboundFile,
     Notice,
     Place,
     Private,
@@ -32,6 +33,8 @@ from gateway.ledger.surfaces import NewSurface
 from gateway.pace import Pace
 from gateway.places import Places, conversation, display_name
 from gateway.ports import GrantList, Platforms, Sessions
+from gateway.receiving import Receiving
+from gateway.strings import say
 from runtime.clock import Clock
 from runtime.faults import NO_FAULTS, Faults
 from runtime.protocol.checkpoint import Receipt
@@ -143,6 +146,7 @@ class Desk:
     routes: Callable[[], Sequence[str]]
     strict_commands: Callable[[], bool] = lambda: False
     message_bytes: Callable[[], int] = lambda: 32_768
+    receiving: Receiving | None = None
     pace: Pace = field(default_factory=lambda: Pace(lambda: 1_000_000))
     spent: Callable[[Inbound], Awaitable[Sequence[str]]] = no_lines
     offline_age_ms: Callable[[], int] = lambda: 3_600_000
@@ -161,6 +165,10 @@ class Desk:
         """What the platform of the place can do; the least, while its adapter is not there."""
         adapter = self.platforms.adapter(place.platform, place.account)
         return adapter.capabilities if adapter is not None else Capabilities()
+
+    def refuse_file(self, file: InboundFile) -> str | None:
+        """Why a file is not even fetched; None if it is."""
+        return say("files.not_here") if self.receiving is None else self.receiving.refusal(file)
 
     async def name(self, principal: str | None) -> str:
         """A person's name as last seen, or else the principal."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from adapters.contract import Control, Inbound, Notice, Reaction
+from adapters.contract import Control, Inbound, InboundFile, Notice, Reaction
 from adapters.errors import AdapterError
 from gateway.access import Authorized, Right, authorize
 from gateway.budget import Priority
@@ -15,13 +15,15 @@ from gateway.handling import Desk, Item, Routed, Settled, clock_time
 from gateway.ledger.inbound import StoredRoute
 from gateway.ledger.surfaces import Letter, NewSurface, mint, payload, unless_waiting
 from gateway.looping import Begin
-from gateway.places import author_of, display_name, is_for_us
+from gateway.places import author_of, is_for_us
+from gateway.receiving import Received, Whose
 from gateway.strings import say
 from runtime.errors import ConfigurationError
 from runtime.protocol import ops
 from runtime.protocol.checkpoint import Receipt
 from runtime.protocol.session import Delivery, Quoted
 from runtime.store.writer import Statement
+from runtime.tools.base import Workspace
 
 log = logging.getLogger(__name__)
 
@@ -50,17 +52,25 @@ class Messages:
         assert route.session_id is not None
         scope = self._desk.places.binding(item.inbound.place).scope
         delivery = None if Right.STEER in item.rights else Delivery.QUEUE
-        op = message_of(item, text_of(item.rows), scope, delivery)
+        received = await receive(self._desk, item, route.session_id)
+        if received.refusals and not received.attachments and not _has_words(item):
+            return Settled(outcome="empty", statements=self._desk.reply(item, "\n".join(received.refusals), error=True))
+        op = message_of(item, text_of(item.rows), scope, delivery, received)
         if route.detail.get("begun"):
             op = replace(op, quoted=(*await earlier_words(self._desk, item), *op.quoted))
-        return await submit_message(self._desk, item, route, op)
+        settled = await submit_message(self._desk, item, route, op)
+        if not received.refusals:
+            return settled
+        notice = Notice(text="\n".join(received.refusals), level="warning", reply_to=item.inbound.ref)
+        return replace(settled, statements=[*settled.statements, *self._desk.plan(item, notice, "files")])
 
     def _objection(self, item: Item) -> Settled | None:
         text = text_of(item.rows)
-        files = sum(len(row.inbound.files) for row in item.rows)
-        if not text.strip() and not any(row.inbound.quotes for row in item.rows):
-            key = "message.files" if files else "message.empty"
-            return Settled(outcome="empty", statements=self._desk.reply(item, say(key), error=True))
+        if not _has_words(item):
+            refusals = [self._desk.refuse_file(file) for file in files_of(item)]
+            if all(refusals):
+                words = "\n".join(dict.fromkeys(filter(None, refusals))) or say("message.empty")
+                return Settled(outcome="empty", statements=self._desk.reply(item, words, error=True))
         size, limit = len(text.encode()), self._desk.message_bytes()
         if size > limit:
             return refused(self._desk, item, say("message.too_long", size=_kilobytes(size), limit=_kilobytes(limit)))
@@ -117,7 +127,38 @@ async def earlier_words(desk: Desk, item: Item) -> Sequence[Quoted]:
     return tuple(reversed(quoted))
 
 
-def message_of(item: Item, text: str, scope: str, delivery: Delivery | None = None) -> ops.Message:
+def files_of(item: Item) -> tuple[InboundFile, ...]:
+    """Every file that came along."""
+    return tuple(file for row in item.rows for file in row.inbound.files)
+
+
+def _has_words(item: Item) -> bool:
+    return bool(text_of(item.rows).strip()) or any(row.inbound.quotes for row in item.rows)
+
+
+async def receive(desk: Desk, item: Item, session_id: str) -> Received:
+    """Take the files that came along into the session's keeping and its workspace."""
+    files = files_of(item)
+    if not files or desk.receiving is None:
+        return Received(refusals=(say("files.not_here"),) if files else ())
+    opening = await desk.places.opening(session_id)
+    if opening is None:
+        return Received()
+    found = opening.binding.workspace
+    workspace = Workspace(id=found.id, label=found.title, path=found.path)
+    whose = Whose(
+        place=item.inbound.place,
+        principal=item.principal,
+        session_id=session_id,
+        workspace=workspace,
+        key=str(item.id),
+    )
+    return await desk.receiving.receive(files, whose)
+
+
+def message_of(
+    item: Item, text: str, scope: str, delivery: Delivery | None = None, received: Received | None = None
+) -> ops.Message:
     """The op for a person's words. What was forwarded or quoted is data, and not words of the sender."""
     first = item.inbound
     quoted = tuple(
@@ -127,12 +168,13 @@ def message_of(item: Item, text: str, scope: str, delivery: Delivery | None = No
     )
     if first.forwarded and text:
         quoted, text = (*quoted, Quoted(source="forward", author=None, text=text)), ""
-    names = [file.name for row in item.rows for file in row.inbound.files]
-    if names:
-        left_out = say("message.files_left_out", names=", ".join(display_name(name) for name in names))
-        quoted = (*quoted, Quoted(source="note", author=None, text=left_out))
+    if received is None:
+        received = Received(refusals=(say("files.with_command"),) if files_of(item) else ())
+    notes = (say("message.files_left_out", reason=reason) for reason in received.refusals)
+    quoted = (*quoted, *(Quoted(source="note", author=None, text=note) for note in notes))
     return ops.Message(
-        text=text or say("message.forwarded"),
+        text=text or say("files.only" if received.attachments and not quoted else "message.forwarded"),
+        attachments=received.attachments,
         author=author_of(first, scope),
         principal=item.principal,
         quoted=quoted,

@@ -18,8 +18,9 @@ from gateway.ledger.audit import Subject
 from gateway.ledger.database import Database
 from gateway.ledger.inbound import InboundRow, StoredRoute
 from gateway.ledger.surfaces import Letter, NewSurface, SurfaceRow, mint, payload
-from gateway.messages import message_of, route_to_session
+from gateway.messages import message_of, receive, route_to_session
 from gateway.places import place_for
+from gateway.receiving import Received
 from gateway.strings import say
 from runtime.protocol.context import JsonValue
 from runtime.protocol.ops import Message
@@ -113,7 +114,8 @@ async def answer(desk: Desk, item: Item, route: StoredRoute, surface: SurfaceRow
         session_id = await _session_of(desk, row, sessions)
         if session_id is None or session_id in full:
             continue
-        receipt = await desk.submit(session_id, _op(desk, words), words.submission_id)
+        received = await receive(desk, words, session_id)
+        receipt = await desk.submit(session_id, _op(desk, words, received), words.submission_id)
         if receipt.status == "rejected":
             full.add(session_id)
             continue
@@ -122,9 +124,10 @@ async def answer(desk: Desk, item: Item, route: StoredRoute, surface: SurfaceRow
     return Answered(taken=taken, statements=statements)
 
 
-def _op(desk: Desk, words: Item) -> Message:
+def _op(desk: Desk, words: Item, received: Received) -> Message:
     scope = desk.places.binding(words.inbound.place).scope
-    return message_of(words, words.inbound.text, scope, None if Right.STEER in words.rights else Delivery.QUEUE)
+    delivery = None if Right.STEER in words.rights else Delivery.QUEUE
+    return message_of(words, words.inbound.text, scope, delivery, received)
 
 
 async def _session_of(desk: Desk, row: InboundRow, sessions: Mapping[str, JsonValue]) -> str | None:

@@ -5,25 +5,35 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from gateway.config import Config
 from runtime.clock import Clock
-from runtime.errors import SandboxError
-from runtime.tools.base import Tool
+from runtime.errors import SandboxError, ToolError
+from runtime.tools.base import Tool, ToolContext
+
+if TYPE_CHECKING:
+    from runtime.tools.send_file import OutgoingFile, Post
 
 log = logging.getLogger("pilothouse")
 
 
-def every_tool(clock: Clock) -> Sequence[Tool]:
+async def nowhere(file: OutgoingFile, context: ToolContext) -> None:
+    """Sends no file: where there is no chat."""
+    raise ToolError("There is no chat that a file could be sent to.")
+
+
+def every_tool(clock: Clock, post: Post = nowhere) -> Sequence[Tool]:
     """Every tool that there is, whether or not it can be offered on this machine. Nothing is looked at or changed."""
     from runtime.tools.fetch import fetch_tool
     from runtime.tools.files import workspace_tools
+    from runtime.tools.send_file import SendFile
     from runtime.tools.shell import shell_tool
 
-    return [*workspace_tools(), fetch_tool(), shell_tool(clock=clock)]
+    return [*workspace_tools(), fetch_tool(), shell_tool(clock=clock), SendFile(post)]
 
 
-async def offered_tools(config: Config, clock: Clock) -> Sequence[Tool]:
+async def offered_tools(config: Config, clock: Clock, post: Post) -> Sequence[Tool]:
     """The tools that can be offered here: no shell without a sandbox that holds.
 
     With one, an empty workspace of a gateway that root started has an owner of its own on return.
@@ -31,7 +41,7 @@ async def offered_tools(config: Config, clock: Clock) -> Sequence[Tool]:
     from runtime.tools.shell import Shell
 
     offered: list[Tool] = []
-    for tool in every_tool(clock):
+    for tool in every_tool(clock, post):
         if isinstance(tool, Shell):
             sandbox = await tool.sandbox.probe()
             if not sandbox.available:

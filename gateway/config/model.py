@@ -347,6 +347,15 @@ class ModelSection(Section):
     output_price: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """US dollars for a million tokens written."""
 
+    files: bool | None = None
+    """Show the model pictures and PDF documents that people send; absent: where `base_url` is the provider's own.
+    Files of any kind lie in the workspace, too."""
+
+    @property
+    def shows_files(self) -> bool:
+        """Whether pictures and PDF documents are shown to the model."""
+        return self.base_url is None if self.files is None else self.files
+
     @model_validator(mode="after")
     def _can_be_asked(self) -> ModelSection:
         if self.provider == "demo":
@@ -544,6 +553,12 @@ class LimitsSection(Section):
 
     seconds_per_turn: Annotated[int, Field(ge=0)] = 3600
     """Time of one turn, without waiting for people; 0: no limit."""
+
+    file_bytes: Annotated[int, Field(ge=1, le=20_000_000)] = 20_000_000
+    """Largest file that a person may send, in bytes."""
+
+    file_bytes_per_day: Annotated[int, Field(ge=1)] = 200_000_000
+    """What one person may send in files within 24 hours, in bytes."""
 
     usd_per_session: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     """Spending of one session; 0: no limit. Counts only what has a price, see [[models]]."""

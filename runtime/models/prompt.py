@@ -57,6 +57,9 @@ def _quoted(quoted: Quoted, message_id: str, mark: Marker) -> str:
 
 def _attached(attachment: Attachment, message_id: str, mark: Marker) -> str:
     about = f'id "{_name(attachment.id)}", {_name(attachment.media_type)}, {attachment.size} bytes'
+    if attachment.path is not None:
+        where = f'in the workspace as "{_name(attachment.path)}"'
+        about = f"{_name(attachment.media_type)}, {attachment.size} bytes, {where}"
     return _framed("attached file", f'"{_name(attachment.name)}" ({about})', message_id, mark)
 
 

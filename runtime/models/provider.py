@@ -38,16 +38,18 @@ def openai_compatible(
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     settings: Mapping[str, JsonValue] | None = None,
     prices: Prices | None = None,
+    content: Callable[[str], bytes | None] | None = None,
     marker_secret: bytes = b"",
 ) -> ProviderModel:
     """A model behind any server that speaks OpenAI's chat completions.
 
     `base_url` ends before `/chat/completions`, mostly in `/v1`. `timeout_seconds` bounds a silence of the server,
     not a whole answer. `settings` are pydantic-ai's model settings (`temperature`, `max_tokens`, …). Without `prices`
-    those of the library's price list count, where it knows the model. ConfigurationError if the address is none.
+    those of the library's price list count, where it knows the model. With `content`, which gives the bytes of an
+    attachment by its SHA-256, the model is shown pictures and PDF documents. ConfigurationError if the address is none.
     """
     remote = _remote(base_url, api_key, model, context_window, timeout_seconds)
-    return ProviderModel(_load_openai, remote, name, settings, prices, marker_secret)
+    return ProviderModel(_load_openai, remote, name, settings, prices, content, marker_secret)
 
 
 def anthropic(
@@ -60,6 +62,7 @@ def anthropic(
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     settings: Mapping[str, JsonValue] | None = None,
     prices: Prices | None = None,
+    content: Callable[[str], bytes | None] | None = None,
     marker_secret: bytes = b"",
 ) -> ProviderModel:
     """A model behind Anthropic's messages; needs the extra `anthropic`. See `openai_compatible` for the rest.
@@ -68,7 +71,7 @@ def anthropic(
     """
     remote = _remote(base_url, api_key, model, context_window, timeout_seconds)
     settings = {"anthropic_cache": True, **(settings or {})}
-    return ProviderModel(_load_anthropic, remote, name, settings, prices, marker_secret)
+    return ProviderModel(_load_anthropic, remote, name, settings, prices, content, marker_secret)
 
 
 def google(
@@ -81,6 +84,7 @@ def google(
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     settings: Mapping[str, JsonValue] | None = None,
     prices: Prices | None = None,
+    content: Callable[[str], bytes | None] | None = None,
     marker_secret: bytes = b"",
 ) -> ProviderModel:
     """A model behind Google's Gemini API; needs the extra `google`. See `openai_compatible` for the rest.
@@ -88,7 +92,7 @@ def google(
     `base_url` ends before `/v1beta/models`.
     """
     remote = _remote(base_url, api_key, model, context_window, timeout_seconds)
-    return ProviderModel(_load_google, remote, name, settings, prices, marker_secret)
+    return ProviderModel(_load_google, remote, name, settings, prices, content, marker_secret)
 
 
 def _remote(base_url: str, api_key: str, model: str, context_window: int, timeout_seconds: float) -> Remote:
@@ -152,6 +156,7 @@ class ProviderModel:
         name: str | None,
         settings: Mapping[str, JsonValue] | None,
         prices: Prices | None,
+        content: Callable[[str], bytes | None] | None,
         marker_secret: bytes,
     ) -> None:
         self.name = name or remote.model
@@ -160,6 +165,7 @@ class ProviderModel:
         self._remote = remote
         self._settings = dict(settings or {})
         self._prices = prices
+        self._content = content
         self._marker_secret = marker_secret
         self._loading = asyncio.Lock()
         self._loaded: PydanticAIModel | None = None
@@ -190,6 +196,7 @@ class ProviderModel:
             context_window=self.context_window,
             settings=self._settings,  # type: ignore[arg-type]
             prices=self._prices,
+            content=self._content,
             marker_secret=self._marker_secret,
             requires_finish_reason=self._load is not _load_openai,  # where the model's profile says it already
         ), close

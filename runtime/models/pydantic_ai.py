@@ -18,7 +18,14 @@ from runtime.models.base import Delta, ModelReply, ModelRequest
 from runtime.models.prices import Prices
 from runtime.models.prompt import marker
 from runtime.models.provider_errors import provider_errors
-from runtime.models.pydantic_messages import ConversationCache, converter, native_of, parts_of, with_reminders
+from runtime.models.pydantic_messages import (
+    Content,
+    ConversationCache,
+    converter,
+    native_of,
+    parts_of,
+    with_reminders,
+)
 from runtime.protocol.context import ToolCall, Usage
 from runtime.tools.base import ToolSpec
 
@@ -34,6 +41,7 @@ def from_pydantic_ai(
     context_window: int | None = None,
     settings: ModelSettings | None = None,
     prices: Prices | None = None,
+    content: Content | None = None,
     marker_secret: bytes = b"",
     requires_finish_reason: bool = True,
 ) -> PydanticAIModel:
@@ -41,6 +49,7 @@ def from_pydantic_ai(
 
     `context_window` is in tokens; without it the library's own knowledge counts, else 128,000. `settings` hold for
     every request, and are overridden by a request's own. Without `prices` the library's own list counts.
+    `content` gives the bytes of attachments by SHA-256, for a model that is shown pictures and PDF documents.
     `marker_secret` makes the marks around quoted text unpredictable to those who know this program.
     `requires_finish_reason` treats an answer that ends without saying why as broken off, for chat completions; switch
     it off for a server that never says why.
@@ -51,6 +60,7 @@ def from_pydantic_ai(
         context_window=context_window or model.context_window or DEFAULT_WINDOW,
         settings=_NO_RETRIES | (settings or {}),  # type: ignore[operator]
         prices=prices,
+        content=content,
         marker_secret=marker_secret,
         requires_finish_reason=requires_finish_reason and _is_chat_completions(model),
     )
@@ -67,6 +77,7 @@ class PydanticAIModel:
         context_window: int,
         settings: ModelSettings,
         prices: Prices | None = None,
+        content: Content | None = None,
         marker_secret: bytes,
         requires_finish_reason: bool,
     ) -> None:
@@ -76,7 +87,9 @@ class PydanticAIModel:
         self._settings = settings
         self._prices = prices
         self._inline_system = bool(model.profile.get("supports_inline_system_prompts", False))
-        self.conversations = ConversationCache(converter(marker(marker_secret), inline_system=self._inline_system))
+        self.conversations = ConversationCache(
+            converter(marker(marker_secret), inline_system=self._inline_system, content=content)
+        )
         self._requires_finish_reason = requires_finish_reason
         self._definitions: dict[str, tuple[ToolSpec, ToolDefinition]] = {}
 

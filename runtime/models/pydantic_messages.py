@@ -34,6 +34,11 @@ NATIVE_SCHEMA = "pydantic-ai/response"
 NATIVE_VERSION = 1
 MAX_CACHED_ITEMS = 20_000
 
+SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf"})
+SHOWN_BYTES = 5_000_000
+"""The largest picture that every provider takes."""
+
+Content: TypeAlias = "Callable[[str], bytes | None]"
 RequestPart: TypeAlias = wire.SystemPromptPart | wire.UserPromptPart | wire.ToolReturnPart
 ConvertItem: TypeAlias = "Callable[[ContextItem], wire.ModelResponse | RequestPart]"
 _WireOutcome: TypeAlias = Literal["success", "failed", "denied", "interrupted"]
@@ -150,21 +155,36 @@ def system_part(text: str, *, inline_system: bool) -> RequestPart:
     return wire.SystemPromptPart(content=text) if inline_system else wire.UserPromptPart(f"<system>{text}</system>")
 
 
-def converter(mark: Marker, *, inline_system: bool) -> ConvertItem:
-    """A function from one of our items to what pydantic-ai sends for it."""
+def converter(mark: Marker, *, inline_system: bool, content: Content | None = None) -> ConvertItem:
+    """A function from one of our items to what pydantic-ai sends for it.
+
+    `content` gives the bytes of an attachment by its SHA-256, for models that are shown pictures and PDF documents.
+    """
 
     def convert(item: ContextItem) -> wire.ModelResponse | RequestPart:
         match item:
             case SystemMessage():
                 return system_part(item.text, inline_system=inline_system)
             case UserMessage():
-                return wire.UserPromptPart(content=user_text(item, mark))
+                return wire.UserPromptPart(content=_user_content(item, mark, content))
             case ToolResult():
                 return _tool_return(item)
             case AssistantMessage():
                 return response_of(item)
 
     return convert
+
+
+def _user_content(message: UserMessage, mark: Marker, content: Content | None) -> str | list[wire.UserContent]:
+    """The words, and behind them what the model can see; a file that is not kept any more is in the words alone."""
+    text = user_text(message, mark)
+    shown: list[wire.UserContent] = []
+    for attachment in message.attachments if content is not None else ():
+        if attachment.media_type in SHOWN and attachment.size <= SHOWN_BYTES:
+            data = content(attachment.sha256) if content is not None else None
+            if data is not None:
+                shown.append(wire.BinaryContent(data=data, media_type=attachment.media_type))
+    return [text, *shown] if shown else text
 
 
 def _tool_return(result: ToolResult) -> wire.ToolReturnPart:

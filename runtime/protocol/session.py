@@ -27,13 +27,17 @@ class SessionContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attachment:
-    """A handle to a file that came with a message; never a URL. `size` is in bytes."""
+    """A handle to a file that came with a message; never a URL. `size` is in bytes, `media_type` read from them.
+
+    `path` is where the file was laid, relative to the session's workspace.
+    """
 
     id: str
     name: str
     media_type: str
     size: int
     sha256: str
+    path: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

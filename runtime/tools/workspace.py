@@ -118,12 +118,12 @@ class WorkspaceFolder:
         """The whole content as text, line ends as they are; ToolError if it is not UTF-8."""
         return _decoded(self.read(path, max_bytes), path)
 
-    def digest(self, path: str) -> str:
+    def digest(self, path: str, max_bytes: int = MAX_FILE_BYTES) -> str:
         """SHA-256 of the content as it is now, in hexadecimal; `absent` if there is no such file."""
         with _sentences(path):
             try:
-                with self._opened(path, MAX_FILE_BYTES) as file:
-                    return hashlib.sha256(_read_all(file.descriptor, path, MAX_FILE_BYTES)).hexdigest()
+                with self._opened(path, max_bytes) as file:
+                    return hashlib.sha256(_read_all(file.descriptor, path, max_bytes)).hexdigest()
             except FileNotFoundError:
                 return ABSENT
 
@@ -144,10 +144,10 @@ class WorkspaceFolder:
                 return ABSENT
         return f"{hashlib.sha256(content).hexdigest()} ({len(content)} bytes, inode {status.st_ino})"
 
-    def create(self, path: str, content: bytes) -> None:
+    def create(self, path: str, content: bytes, *, max_bytes: int = MAX_FILE_BYTES) -> None:
         """A new file, with its folders; whole and durable on return, or not there. ToolError if the name is taken."""
         with self._lock, _sentences(path):
-            self._publish(writable_parts(path), content, replace=False, path=path)
+            self._publish(writable_parts(path), content, replace=False, path=path, max_bytes=max_bytes)
 
     def overwrite(self, path: str, content: bytes) -> None:
         """The file has exactly this content, durably, or still its old one; it is made if it was missing."""
@@ -226,9 +226,16 @@ class WorkspaceFolder:
         return Appended(created=False, line_ended=unended)
 
     def _publish(
-        self, parts: tuple[str, ...], content: bytes, *, replace: bool, path: str, before: os.stat_result | None = None
+        self,
+        parts: tuple[str, ...],
+        content: bytes,
+        *,
+        replace: bool,
+        path: str,
+        before: os.stat_result | None = None,
+        max_bytes: int = MAX_FILE_BYTES,
     ) -> None:
-        _check_size(len(content), path)
+        _check_size(len(content), path, max_bytes)
         with _closing(self._parent(parts[:-1], path)) as parent:
             old = self._existing(parent, parts[-1], path)
             if old is not None and not replace:
@@ -353,9 +360,9 @@ def _version(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _check_size(size: int, path: str) -> None:
-    if size > MAX_FILE_BYTES:
-        raise ToolError(f"{printable(path)} would have {size} bytes; the limit is {MAX_FILE_BYTES}.")
+def _check_size(size: int, path: str, max_bytes: int = MAX_FILE_BYTES) -> None:
+    if size > max_bytes:
+        raise ToolError(f"{printable(path)} would have {size} bytes; the limit is {max_bytes}.")
 
 
 def _read_all(descriptor: int, path: str, max_bytes: int) -> bytes:

@@ -36,6 +36,7 @@ from gateway.ledger import surfaces
 from gateway.ledger.surfaces import Letter, NewSurface, payload
 from gateway.pace import Pace
 from gateway.places import Places
+from gateway.receiving import Receiving
 from gateway.router import Router
 from runtime import loop_moves
 from runtime.errors import AgentStopped
@@ -439,6 +440,7 @@ class Stage:
         self.fields_at: dict[str, dict[str, Any]] = {}
         self.strict = False
         self.messages_per_minute = 1_000_000
+        self.receiving: Receiving | None = None
         self.sessions: Any = FakeSessions(clock)
         self.adapter = FakeAdapter()
         self.platforms = FakePlatforms(self.adapter)
@@ -466,6 +468,7 @@ class Stage:
             random_bytes=self.numbers.bytes,
             routes=lambda: ("demo", "big"),
             strict_commands=lambda: self.strict,
+            receiving=self.receiving,
             pace=Pace(lambda: self.messages_per_minute),
             faults=self.faults,
         )

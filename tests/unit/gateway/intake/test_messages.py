@@ -106,7 +106,7 @@ async def test_files_alone_are_refused_in_a_sentence(tmp_path: Path) -> None:
     """A file without words is not dropped in silence."""
     async with stage(tmp_path) as s:
         await s.say("", files=(InboundFile(id="f", name="a.pdf", media_type="application/pdf", size=3),))
-        assert await s.told() == ["I cannot take files yet, so nothing was done. Please write what you need as text."]
+        assert await s.told() == ["Files are not taken on this platform. Please write what you need as text."]
         assert s.sessions.submitted == []
 
 
@@ -120,7 +120,8 @@ async def test_words_with_a_file_count(tmp_path: Path) -> None:
             Quoted(
                 source="note",
                 author=None,
-                text="A file came along and was left out, because files are not taken yet: a .pdf",
+                text="A file came along and was left out: "
+                "Files are not taken on this platform. Please write what you need as text.",
             ),
         )
 
