@@ -10,7 +10,9 @@ RuntimeFailure
 │   ├── StaleCheckpoint       another writer won; nothing of the save stays
 │   ├── CommitUnknown         the commit failed in a way that may have kept it: re-read
 │   ├── SchemaTooNew          the file was written by a newer program
-│   └── InvalidCheckpoint     the checkpoint contradicts itself
+│   ├── InvalidCheckpoint     the checkpoint contradicts itself
+│   ├── DuplicateReceipt      the submission has its receipt already; nothing was written
+│   └── StoreFailure          the database refused, for a reason that `kind` names; nothing was written
 ├── ModelError                a model call failed (retryable or not)
 │   ├── ModelUnavailable      connection, time-out, 5xx
 │   ├── BudgetSpent           a limit of ours on spending is reached; nobody was asked
@@ -25,6 +27,13 @@ RuntimeFailure
 """
 
 from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+FailureKind: TypeAlias = Literal[
+    "constraint", "full", "busy", "io", "corrupt", "read_only", "unopened", "closed", "other"
+]
+"""Why a database refused."""
 
 
 class RuntimeFailure(Exception):
@@ -80,6 +89,22 @@ class SchemaTooNew(CheckpointError):
 
 class InvalidCheckpoint(CheckpointError):
     """The checkpoint contradicts itself; it was neither saved nor loaded."""
+
+
+class DuplicateReceipt(CheckpointError):
+    """A save brought the receipt of a submission that has one already; nothing of it was written."""
+
+    def __init__(self, submission_id: str) -> None:
+        super().__init__(f"submission {submission_id!r} has its receipt already; nothing was written")
+        self.submission_id = submission_id
+
+
+class StoreFailure(CheckpointError):
+    """The database refused; nothing was written. `kind` says why."""
+
+    def __init__(self, kind: FailureKind, message: str) -> None:
+        super().__init__(message)
+        self.kind: FailureKind = kind
 
 
 class ModelError(RuntimeFailure):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from runtime import transitions
+from runtime.errors import DuplicateReceipt
 from runtime.protocol import events, ops
 from runtime.protocol.approvals import InterruptResult
 from runtime.protocol.checkpoint import Receipt
@@ -19,7 +20,6 @@ from runtime.session.receipts import accepted, refused
 from runtime.session.state import SessionState
 from runtime.session.tool_calls import ToolCalls
 from runtime.session.turns import STOPPED
-from runtime.store.base import DuplicateReceipt
 from runtime.transitions import Draft
 
 

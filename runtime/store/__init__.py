@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 from runtime.store.base import (
     CheckpointStore,
-    DuplicateReceipt,
     EventPage,
     ExecutionPage,
     Head,
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CheckpointStore",
-    "DuplicateReceipt",
     "EventPage",
     "ExecutionPage",
     "Head",

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from runtime.errors import CheckpointError
 from runtime.protocol.approvals import Grant, PendingApproval
 from runtime.protocol.checkpoint import Checkpoint, ExecutionRecord, Receipt
 from runtime.protocol.context import ContextDelta, JsonValue
@@ -14,14 +13,6 @@ from runtime.protocol.events import Event, EventMsg
 
 if TYPE_CHECKING:  # it brings the database driver along
     from runtime.store.retention import JournalLimits
-
-
-class DuplicateReceipt(CheckpointError):
-    """A save brought the receipt of a submission that has one already; nothing of it was written."""
-
-    def __init__(self, submission_id: str) -> None:
-        super().__init__(f"submission {submission_id!r} has its receipt already; nothing was written")
-        self.submission_id = submission_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,22 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from typing import Literal, TypeAlias
 
-from runtime.errors import CheckpointError
-
-FailureKind: TypeAlias = Literal[
-    "constraint", "full", "busy", "io", "corrupt", "read_only", "unopened", "closed", "other"
-]
-
-
-class StoreFailure(CheckpointError):
-    """The database refused; nothing was written. `kind` says why."""
-
-    def __init__(self, kind: FailureKind, message: str) -> None:
-        super().__init__(message)
-        self.kind: FailureKind = kind
-
+from runtime.errors import CheckpointError, FailureKind, StoreFailure
 
 _SENTENCES: dict[FailureKind, str] = {
     "constraint": "the database refused the change because it contradicts what is stored; nothing was written",
@@ -32,6 +18,8 @@ _SENTENCES: dict[FailureKind, str] = {
     "closed": "the store is closed; nothing was written",
     "other": "the database failed; nothing was written",
 }
+
+_ABOUT_THE_FILE: frozenset[FailureKind] = frozenset({"full", "io", "corrupt", "read_only"})
 
 _KINDS: dict[int, FailureKind] = {
     sqlite3.SQLITE_CONSTRAINT: "constraint",
@@ -67,6 +55,14 @@ def naming(path: Path, error: Exception) -> Exception:
     named = StoreFailure(translated.kind, f"{path}: {translated}")
     named.__cause__ = translated.__cause__
     return named
+
+
+def while_running(path: Path, error: Exception) -> Exception:
+    """The error translated; one that somebody has to mend at the file says which file it is."""
+    translated = translate(error)
+    if isinstance(translated, StoreFailure) and translated.kind in _ABOUT_THE_FILE:
+        return naming(path, translated)
+    return translated
 
 
 def translate(error: Exception) -> Exception:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from runtime.errors import CheckpointError, InvalidCheckpoint, StaleCheckpoint
+from runtime.errors import CheckpointError, DuplicateReceipt, InvalidCheckpoint, StaleCheckpoint
 from runtime.protocol.approvals import Grant
 from runtime.protocol.checkpoint import Checkpoint, ExecutionRecord, Receipt
 from runtime.protocol.context import ContextDelta
 from runtime.protocol.events import Event, EventMsg
 from runtime.protocol.session import SessionContext
 from runtime.store import changes, codec, queries
-from runtime.store.base import DuplicateReceipt, Head, Lease
+from runtime.store.base import Head, Lease
 from runtime.store.changes import SmallTables
 from runtime.store.writer import Statement
 

@@ -21,7 +21,7 @@ from runtime.protocol.context import Context, ContextDelta, JsonValue
 from runtime.protocol.events import Event, EventMsg
 from runtime.store import codec, files, loading, ownership, queries, retention, saving, schema
 from runtime.store.base import EventPage, ExecutionPage, Head, Lease, Saved, SessionSummary
-from runtime.store.failures import failure, kind_of, naming, translate
+from runtime.store.failures import failure, kind_of, naming, while_running
 from runtime.store.opening import open_reader, open_writer
 from runtime.store.ownership import LEASE_MS, Owner, Process
 from runtime.store.retention import JournalLimits
@@ -60,7 +60,7 @@ class Database:
         try:
             return await self._readers[self._next].run(steps)
         except Exception as error:
-            translated = translate(error)
+            translated = while_running(self._readers[self._next].path, error)
             if translated is error:
                 raise
             raise translated from error

@@ -18,7 +18,7 @@ import aiosqlite
 
 from runtime.errors import CheckpointError, CommitUnknown
 from runtime.faults import NO_FAULTS, Faults
-from runtime.store.failures import failure, kind_of, translate
+from runtime.store.failures import failure, kind_of, translate, while_running
 
 T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
@@ -203,8 +203,9 @@ class Connection:
     """A connection of the driver, able to run a generator of statements in one go."""
 
     def __init__(
-        self, connection: aiosqlite.Connection, raw: sqlite3.Connection, batch_call: _BatchCall | None
+        self, path: Path, connection: aiosqlite.Connection, raw: sqlite3.Connection, batch_call: _BatchCall | None
     ) -> None:
+        self.path = path
         self._connection = connection
         self._raw = raw
         self._batch_call = batch_call
@@ -239,7 +240,7 @@ class Connection:
         if failed:
             await connection.close()
             raise failed[0]
-        return cls(connection, made[0], await find_batch_call(connection))
+        return cls(path, connection, made[0], await find_batch_call(connection))
 
     @property
     def batches(self) -> bool:
@@ -383,7 +384,9 @@ class Writer:
                 self._waiting = []
                 raise
             for (_, future), outcome in zip(batch, outcomes, strict=True):
-                _settle(future, outcome)
+                _settle(
+                    future, while_running(self.connection.path, outcome) if isinstance(outcome, Exception) else outcome
+                )
 
 
 def _settle(future: asyncio.Future[list[Result]], outcome: Outcome) -> None:

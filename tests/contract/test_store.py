@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.errors import CheckpointError, InvalidCheckpoint, StaleCheckpoint
+from runtime.errors import CheckpointError, DuplicateReceipt, InvalidCheckpoint, StaleCheckpoint
 from runtime.protocol import (
     ActiveModelStep,
     Checkpoint,
@@ -24,7 +24,7 @@ from runtime.protocol import (
     ToolResult,
     events,
 )
-from runtime.store.base import CheckpointStore, DuplicateReceipt, Head, SessionSummary
+from runtime.store.base import CheckpointStore, Head, SessionSummary
 from runtime.store.ownership import Process, start_of, this_process
 from runtime.store.sqlite import SqliteStore
 from runtime.testing import FakeClock

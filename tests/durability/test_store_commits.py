@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from runtime.errors import StoreFailure
 from runtime.protocol import Checkpoint, events
 from runtime.store import opening
-from runtime.store.failures import StoreFailure
 from runtime.store.sqlite import SqliteStore
 from tests.support.checkpoints import RECEIPTS, RECORD, following, full_checkpoint, grown, text_item
 from tests.support.open_connections import connections_are_closed

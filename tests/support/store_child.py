@@ -17,9 +17,9 @@ import sys
 import traceback
 from dataclasses import replace
 
+from runtime.errors import StoreFailure
 from runtime.faults import NO_FAULTS, Faults
 from runtime.protocol import Checkpoint, ContextDelta, ToolResult, events
-from runtime.store.failures import StoreFailure
 from runtime.store.sqlite import SqliteStore
 
 SESSIONS = 6

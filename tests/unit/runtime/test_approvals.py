@@ -325,6 +325,34 @@ async def test_rights_are_checked_again_before_an_approved_call_starts(
         assert told == [("gated", ("requester",), "approver")]
 
 
+@pytest.mark.parametrize("answer", [None, "whoever allowed it was removed", RuntimeError("bug")])
+async def test_what_was_allowed_for_the_session_holds_no_longer_than_its_giver(store: SqliteStore, answer: Any) -> None:
+    """The giver's right is looked at again for every call: once it is gone, or cannot be told, a person is asked."""
+    answers: list[Any] = [None]
+
+    async def recheck(action: Any, principals: tuple[str, ...], approved_by: str | None) -> str | None:
+        assert approved_by == "approver"
+        if isinstance(answers[-1], Exception):
+            raise answers[-1]
+        return answers[-1]
+
+    gated = Work("gated")
+    model = ScriptedModel([[call("c1", "gated")], "done", [call("c2", "gated")], "done again"])
+    async with agent_on(store, model, tools=[gated], recheck=recheck) as agent:
+        asked = await ask(agent)
+        await decide(agent, asked, ApproveForSession(), by="approver")
+        await seen(agent, events.TurnComplete)
+        answers.append(answer)
+        await agent.submit(ops.Message(text="once more", principal="requester"))
+        if answer is None:
+            await seen(agent, events.TurnComplete)
+            assert len(gated.runs) == 2
+        else:
+            again = await seen(agent, events.ApprovalRequested)
+            assert [each.call_id for each in again.calls] == ["c2"]
+            assert len(gated.runs) == 1
+
+
 async def test_waiting_for_a_person_is_not_running_time(store: SqliteStore) -> None:
     """A tool's time limit begins when it starts."""
     clock, gated = FakeClock(), Work("gated", timeout_seconds=10.0)

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from runtime.errors import CommitUnknown, InvalidCheckpoint, StaleCheckpoint
+from runtime.errors import CommitUnknown, InvalidCheckpoint, StaleCheckpoint, StoreFailure
 from runtime.protocol import Checkpoint, Context, ContextDelta, events
 from runtime.store import loading, queries
 from runtime.store import sqlite as sqlite_module
-from runtime.store.failures import StoreFailure
 from runtime.store.sqlite import SqliteStore
 from runtime.store.writer import Connection, Row, Statement, Steps
 from runtime.testing import FakeClock
@@ -219,6 +218,25 @@ async def test_a_commit_in_doubt_that_was_lost_is_an_error(store: SqliteStore, m
     assert raised.value.kind == "io"
     monkeypatch.setattr(store._writer, "write", real)
     await store.save(following(checkpoint))
+
+
+async def test_damage_found_while_running_names_the_file(store: SqliteStore) -> None:
+    """Whoever reads the log of a store that breaks while it runs reads which file it is."""
+    checkpoint = replace(Checkpoint.empty("s"), sequence=1, context=Context(text_item(n) for n in range(500)))
+    await store.save(checkpoint)
+    other = sqlite3.connect(store.path)
+    assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall() == [(0, 0, 0)]
+    other.close()
+    with store.path.open("r+b") as file:
+        size = file.seek(0, 2)
+        file.seek(4096)
+        file.write(b"\xff" * (size - 4096))
+    with pytest.raises(StoreFailure, match="is damaged") as read:
+        await store.load("s")
+    assert (read.value.kind, str(read.value).partition(": ")[0]) == ("corrupt", str(store.path))
+    with pytest.raises(StoreFailure) as written:
+        await store.save(replace(Checkpoint.empty("t"), sequence=1, context=Context(map(text_item, range(500)))))
+    assert str(written.value).startswith(f"{store.path}: ")
 
 
 async def test_a_commit_in_doubt_behind_a_winner_is_stale(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,8 @@ from pathlib import Path
 import aiosqlite
 import pytest
 
-from runtime.errors import CheckpointError, CommitUnknown
+from runtime.errors import CheckpointError, CommitUnknown, StoreFailure
 from runtime.store import writer as writing
-from runtime.store.failures import StoreFailure
 from runtime.store.writer import Connection, Result, Statement, Unit, Writer, find_batch_call
 
 
