@@ -112,33 +112,35 @@ class _Check:
     # -- unions
 
     def _one_of(self, branches: list[JsonObject], value: Any, path: Path) -> Findings:
-        tried = [(branch, self.run(branch, value, path)) for branch in branches]
+        """The findings of the branch that the value fits, or else of the one that it was meant for."""
+        meant = [branch for branch in branches if self._is_meant(branch, value)]
+        tried = [(branch, self.run(branch, value, path)) for branch in meant]
         fitting = [findings for _, findings in tried if not findings.problems]
         if fitting:
             return min(fitting, key=lambda one: len(one.unknown))
+        if not tried:
+            return self._no_branch(branches, path)
+        rest = [findings for branch, findings in tried if self._is_for(branch, value)] or [one for _, one in tried]
+        return min(rest, key=lambda one: (len(one.problems), -max(len(problem.path) for problem in one.problems)))
+
+    def _no_branch(self, branches: list[JsonObject], path: Path) -> Findings:
+        found = Findings()
         if all("const" in branch for branch in branches):
-            found = Findings()
             allowed = ", ".join(repr(branch["const"]) for branch in branches)
             found.add(path, "BASE_TYPE_CHOICES", f"Value must be one of {{{allowed}}}.")
             return found
-        return self._meant(tried, value, path)
+        allowed = ", ".join(str(kind) for kind in sorted(kind for branch in branches for kind in self._kind(branch)))
+        found.add((*path, "type"), "UNION_TYPE_CHOICES", f'Value of field "type" must be one of ({allowed},).')
+        return found
 
-    def _meant(self, tried: list[tuple[JsonObject, Findings]], value: Any, path: Path) -> Findings:
-        """The complaint about the branch that the value was meant for, told by its `type`."""
-        kinds: list[Any] = []
-        for branch, findings in tried:
-            kind = self._kind(branch)
-            kinds += kind
-            if is_object(value) and kind and value.get("type") in kind:
-                return findings
-        if kinds and is_object(value) and len(kinds) >= sum(1 for branch, _ in tried if branch != {"type": "null"}):
-            found = Findings()
-            allowed = ", ".join(str(kind) for kind in sorted(kinds))
-            found.add((*path, "type"), "UNION_TYPE_CHOICES", f'Value of field "type" must be one of ({allowed},).')
-            return found
-        fitting = [findings for branch, findings in tried if self._is_for(branch, value)]
-        rest = fitting or [findings for branch, findings in tried if branch != {"type": "null"}]
-        return min(rest, key=lambda one: (len(one.problems), -max(len(problem.path) for problem in one.problems)))
+    def _is_meant(self, branch: JsonObject, value: Any) -> bool:
+        """Whether a value can be for a branch, told by its `type`: others need no closer look."""
+        if "const" in branch:
+            return value == branch["const"]
+        if not is_object(value):
+            return branch != {"type": "null"} or value is None
+        kind = self._kind(branch)
+        return branch != {"type": "null"} and (not kind or value.get("type") in kind)
 
     def _is_for(self, branch: JsonObject, value: Any) -> bool:
         """Whether a branch takes values of this type at all."""
