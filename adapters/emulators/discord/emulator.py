@@ -221,14 +221,8 @@ class DiscordEmulator(People):
             position=sum(one.guild == place.id for one in self._platform.world.channels.values()),
             tags=[Tag(id=self._platform.ids.next(), name=tag) for tag in tags],
             default_auto_archive=auto_archive,
+            overwrites=_overwrites(place, allow or {}, deny or {}),
         )
-        for who in {**(deny or {}), **(allow or {})}:
-            made.overwrites[str(who)] = Overwrite(
-                id=str(who),
-                is_member=str(who) not in place.roles,
-                allow=named(list((allow or {}).get(who, ()))),
-                deny=named(list((deny or {}).get(who, ()))),
-            )
         self._platform.world.channels[made.id] = made
         body = self._platform.render.channel(made)
         self._platform.tell("CHANNEL_CREATE", made, body)
@@ -452,6 +446,20 @@ class DiscordEmulator(People):
         return {name: getattr(self, name) for name in VERBS}
 
 
+def _overwrites(
+    guild: Guild, allow: Mapping[str, Sequence[str]], deny: Mapping[str, Sequence[str]]
+) -> dict[str, Overwrite]:
+    return {
+        who: Overwrite(
+            id=who,
+            is_member=who not in guild.roles,
+            allow=named(list(allow.get(who, ()))),
+            deny=named(list(deny.get(who, ()))),
+        )
+        for who in {**deny, **allow}
+    }
+
+
 def _id_in(token: str) -> str | None:
     """The id in a token's first part; None if there is none."""
     first, dot, _ = token.partition(".")
@@ -481,6 +489,9 @@ VERBS = (
     "type",
     "join",
     "leave",
+    "block",
+    "unblock",
+    "permit",
     "create_thread",
     "rename_thread",
     "archive_thread",

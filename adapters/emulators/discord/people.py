@@ -20,7 +20,7 @@ from adapters.emulators.discord.components import nodes_of
 from adapters.emulators.discord.forms import fill_in
 from adapters.emulators.discord.methods.account import open_direct
 from adapters.emulators.discord.methods.channels import remove_channel
-from adapters.emulators.discord.permissions import Permission
+from adapters.emulators.discord.permissions import Permission, named
 from adapters.emulators.discord.platform import Platform
 from adapters.emulators.discord.posting import changed, compose, fill, post, remove
 from adapters.emulators.discord.reactions import add_reaction, drop_reaction
@@ -38,6 +38,7 @@ from adapters.emulators.discord.world import (
     Message,
     MessageFlag,
     MessageType,
+    Overwrite,
 )
 from adapters.emulators.errors import NotKnown, NotPossible
 from adapters.emulators.wire_json import JsonObject
@@ -299,6 +300,27 @@ class People:
         if (bot := self._platform.bot_of(who.id)) is not None:
             self._platform.tell_bot(bot, "GUILD_DELETE", {"id": server.id})
         self._platform.tell_guild("GUILD_MEMBER_REMOVE", server.id, {"guild_id": server.id, "user": user_object(who)})
+
+    async def block(self, user: Id, *, bot: BotChoice = None) -> None:
+        """Refuse direct messages of a bot."""
+        self._platform.world.blocked.add((self._platform.bot(bot).id, self._platform.world.user(str(user)).id))
+
+    async def unblock(self, user: Id, *, bot: BotChoice = None) -> None:
+        """Take direct messages of a bot again."""
+        self._platform.world.blocked.discard((self._platform.bot(bot).id, str(user)))
+
+    async def permit(self, chat: Id, who: Id, *, allow: Sequence[str] = (), deny: Sequence[str] = ()) -> JsonObject:
+        """An administrator says what a role or a member may do in a channel, by the names of permissions."""
+        place = self._platform.world.channel(str(chat))
+        if place.guild is None or place.thread is not None:
+            raise NotPossible(f"channel {chat} has no permissions of its own")
+        is_member = str(who) not in self._platform.world.guilds[place.guild].roles
+        place.overwrites[str(who)] = Overwrite(
+            id=str(who), is_member=is_member, allow=named(list(allow)), deny=named(list(deny))
+        )
+        body = self._platform.render.channel(place)
+        self._platform.tell_guild("CHANNEL_UPDATE", place.guild, body)
+        return body
 
     # -- looking things up
 

@@ -6,6 +6,7 @@ from enum import IntFlag
 from typing import Final
 
 from adapters.emulators.discord.world import Channel, Guild
+from adapters.emulators.errors import NotKnown
 
 
 class Permission(IntFlag):
@@ -74,9 +75,12 @@ DIRECT: Final = int(
 
 
 def named(names: list[str]) -> int:
-    """Permissions by their names, upper or lower case. Raises KeyError for one that does not exist."""
+    """Permissions by their names, upper or lower case. Raises NotKnown for one that does not exist."""
     bits = 0
     for name in names:
+        if name.upper() not in Permission.__members__:
+            known = ", ".join(one.lower() for one in Permission.__members__)
+            raise NotKnown(f"no permission {name!r}; there are {known}")
         bits |= Permission[name.upper()]
     return bits
 

@@ -271,6 +271,8 @@ class World:
     channels: dict[str, Channel] = field(default_factory=dict[str, Channel])
     interactions: dict[str, Interaction] = field(default_factory=dict[str, Interaction])
     """By token."""
+    blocked: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """(bot, person who blocked it)."""
     files: dict[str, Attachment] = field(default_factory=dict[str, Attachment])
     """By path."""
 

@@ -202,19 +202,16 @@ def create_thread(platform: Platform, call: Call) -> JsonObject:
     )
     announce(platform, thread)
     if not private:
-        reference: JsonObject = {"type": 0, "channel_id": thread.id, "guild_id": parent.guild}
-        post(
-            platform,
-            compose(
-                platform,
-                parent,
-                call.bot.id,
-                {"content": thread.name},
-                type=MessageType.THREAD_CREATED,
-                reference=reference,
-            ),
-        )
+        _note_thread(platform, parent, thread, call.bot.id)
     return platform.render.channel(thread, call.bot.id)
+
+
+def _note_thread(platform: Platform, parent: Channel, thread: Channel, author: str) -> None:
+    """The line in a channel that says that somebody has opened a thread."""
+    reference: JsonObject = {"type": 0, "channel_id": thread.id, "guild_id": parent.guild}
+    body: JsonObject = {"content": thread.name}
+    note = compose(platform, parent, author, body, type=MessageType.THREAD_CREATED, reference=reference)
+    post(platform, note)
 
 
 def _create_post(platform: Platform, call: Call, forum: Channel) -> JsonObject:

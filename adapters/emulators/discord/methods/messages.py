@@ -51,6 +51,8 @@ def shown(platform: Platform, bot: Bot, message: Message, *, fresh: bool = False
 
 def create_message(platform: Platform, call: Call) -> JsonObject:
     place = writable(platform, call.bot, call.path["channel_id"])
+    if (call.bot.id, place.recipient) in platform.world.blocked:
+        raise forbidden(50007, "Cannot send messages to this user")
     if place.thread is not None and place.thread.locked and not has(platform, call.bot, place, MODERATES):
         require_awake(place)
     if call.uploads and not has(platform, call.bot, place, Permission.ATTACH_FILES):

@@ -136,6 +136,30 @@ async def test_coming_and_going(emulator: DiscordEmulator, bot: RawBot, line: Li
     assert (await bot.try_send(GENERAL, content="x")).code == 50001
 
 
+async def test_who_blocks_a_bot_gets_nothing_from_it(emulator: DiscordEmulator, bot: RawBot) -> None:
+    """A direct message to somebody who has blocked the bot is 50007, until he takes that back."""
+    channel = emulator.direct(ALICE)["id"]
+    await emulator.block(ALICE)
+    refused = await bot.try_send(channel, content="x")
+    assert (refused.status, refused.code) == (403, 50007)
+    await emulator.unblock(ALICE)
+    await bot.send(channel)
+
+
+async def test_permissions_change(emulator: DiscordEmulator, bot: RawBot, line: Line) -> None:
+    """What an administrator says for a channel holds at once and is told to the bots of the guild."""
+    await emulator.permit(GENERAL, BOT, deny=["send_messages"])
+    assert (await bot.try_send(GENERAL, content="x")).code == 50013
+    await emulator.permit(GENERAL, BOT, deny=["view_channel"])
+    assert (await bot.try_send(GENERAL, content="x")).code == 50001
+    told = await line.until("CHANNEL_UPDATE")
+    assert told["permission_overwrites"] == [{"id": str(BOT), "type": 1, "allow": "0", "deny": str(1 << 11)}]
+    await emulator.permit(GENERAL, BOT, allow=["view_channel", "send_messages"])
+    await bot.send(GENERAL)
+    with pytest.raises(NotKnown, match="no permission 'fly'"):
+        await emulator.permit(GENERAL, BOT, allow=["fly"])
+
+
 async def test_a_bot_is_known_by_its_token(emulator: DiscordEmulator) -> None:
     """The id stands in the token's first part; a token without one needs an id."""
     assert emulator.add_bot("MTIzNDU2.x.y", name="other")["id"] == "123456"
