@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -12,6 +13,9 @@ from gateway.config import Binding, Config
 from gateway.config.model import AgentSection
 from gateway.ledger.spending import WHOLE
 from gateway.places import Opening, Places
+from gateway.schedules.announcing import NOTHING_NEW
+from gateway.schedules.recipe import RunRecipe, in_recipe
+from gateway.schedules.schedule import Announce
 from gateway.secrets import redact
 from gateway.spending import Budget, Metered, Purse
 from runtime.clock import Clock
@@ -61,12 +65,14 @@ class Agents:
         access: Access,
         store: CheckpointStore,
         *,
+        unattended: Callable[[RunRecipe], Middleware],
         purse: Purse,
         live_turns: int,
         clock: Clock,
         faults: Faults,
         new_id: Callable[[], str],
     ) -> None:
+        self._unattended = unattended
         self._purse = purse
         self._slots = asyncio.Semaphore(live_turns)
         self._config = config
@@ -85,7 +91,8 @@ class Agents:
         opening = await self._places.opening(session_id)
         if opening is None:
             raise ConfigurationError("no chat began this session")
-        binding, limits = opening.binding, self._config().limits
+        run = in_recipe(opening.recipe)
+        binding, limits = self._binding(opening, run), self._config().limits
         workspace = Workspace(
             id=binding.workspace.id,
             label=binding.workspace.title,
@@ -98,14 +105,14 @@ class Agents:
             session_id=session_id,
             session_context=opening.context,
             metadata=opening.metadata,
-            tools=self._tools_of(binding.agent),
+            tools=self._tools_of(binding.agent, run),
             approval_policy=ApprovalPolicy(binding.approval_default, dict(binding.approval_tools)),
-            instructions=lambda: self._instructions(opening),
+            instructions=lambda: self._instructions(opening, binding.agent, run),
             queue_limit=limits.queued_messages,
             max_model_steps=limits.steps_per_turn,
             on_interrupted_step="retry",
             on_uncertain_tools="continue",
-            approval_timeout_seconds=binding.approval_timeout_seconds,
+            approval_timeout_seconds=_deadline(binding, run),
             clock=self._clock,
             faults=self._faults,
             workspace=workspace,
@@ -115,11 +122,22 @@ class Agents:
                 tool_calls=limits.tool_calls_per_turn,
                 seconds=limits.seconds_per_turn or None,
             ),
-            middleware=(StillListed(self._access),),
+            middleware=(StillListed(self._access), *(() if run is None else (self._unattended(run),))),
             redact=redact,
             recheck=self._still_allowed,
             new_id=self._new_id,
         )
+
+    def _binding(self, opening: Opening, run: RunRecipe | None) -> Binding:
+        """What holds for the session: that of its place, with the agent and model that a schedule names."""
+        binding = opening.binding
+        if run is None:
+            return binding
+        agent = binding.agent if run.agent is None else self._config().agent(run.agent)
+        if agent is None:
+            raise ConfigurationError(f"the agent {run.agent!r} of this schedule is not in [[agents]]; add it there")
+        models = binding.models if run.model is None else tuple(dict.fromkeys((run.model, *binding.models)))
+        return replace(binding, agent=agent, models=models)
 
     def _router(self, binding: Binding) -> ModelRouter:
         """The place's models first, then every other one: /model may choose any of them."""
@@ -150,10 +168,9 @@ class Agents:
             self._chains[chain] = FallbackModel([self._models[name] for name in chain], self._clock)
         return self._chains[chain]
 
-    def _tools_of(self, agent: AgentSection) -> Sequence[Tool]:
-        if agent.tools is None:
-            return self._tools
-        return [tool for tool in self._tools if tool.name in agent.tools]
+    def _tools_of(self, agent: AgentSection, run: RunRecipe | None) -> Sequence[Tool]:
+        tools = [tool for tool in self._tools if agent.tools is None or tool.name in agent.tools]
+        return tools if run is None else [tool for tool in tools if run.may_use(tool.name)]
 
     async def _still_allowed(self, action: Action, principals: tuple[str, ...], approved_by: str | None) -> str | None:
         """Rights at the moment at which an approved call would start."""
@@ -164,8 +181,8 @@ class Agents:
             return "somebody who spoke in this turn may not use the agent any more"
         return None
 
-    def _instructions(self, opening: Opening) -> str:
-        own = _text_of(_current(self._config(), opening.binding.agent))
+    def _instructions(self, opening: Opening, agent: AgentSection, run: RunRecipe | None) -> str:
+        own = _text_of(_current(self._config(), agent))
         zone = ZoneInfo(self._config().gateway.timezone)
         now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC).astimezone(zone)
         place = opening.place
@@ -176,7 +193,27 @@ class Agents:
         ]
         if opening.context.user_name:
             where.append(f"Begun by: {opening.context.user_name}.")
-        return "\n\n".join(part for part in (GROUND_RULES, " ".join(where), own) if part)
+        return "\n\n".join(part for part in (GROUND_RULES, " ".join(where), _of_run(run), own) if part)
+
+
+def _deadline(binding: Binding, run: RunRecipe | None) -> float | None:
+    """How long a person is waited for. A run does not wait for ever."""
+    if run is None:
+        return binding.approval_timeout_seconds
+    return min(run.approval_seconds, binding.approval_timeout_seconds or run.approval_seconds)
+
+
+def _of_run(run: RunRecipe | None) -> str:
+    """What an agent has to know of a turn that nobody waits for."""
+    if run is None:
+        return ""
+    words = [
+        f'This is a run of the schedule "{run.name}". Its first message is what was asked for when the schedule was',
+        "made: do it now. It is no request to make a schedule. Nobody waits for an answer, so do not ask back.",
+    ]
+    if run.announce is Announce.ON_CHANGE:
+        words.append(f"If there is nothing new that is worth telling, answer with {NOTHING_NEW} and nothing else.")
+    return " ".join(words)
 
 
 def _current(config: Config, agent: AgentSection) -> AgentSection:

@@ -39,6 +39,11 @@ from gateway.places import Places
 from gateway.posting import Posting, content_of
 from gateway.receiving import FileLimits, Receiving, sweep
 from gateway.router import Router
+from gateway.schedules.alarm import ClockAlarm, SchedulerAlarm
+from gateway.schedules.means import Means, Settings
+from gateway.schedules.recipe import RunRecipe
+from gateway.schedules.runner import Runner
+from gateway.schedules.unattended import NobodyThere
 from gateway.spending import Purse, today
 from gateway.state_folder import database_in
 from gateway.systemd import ServiceManager
@@ -209,6 +214,7 @@ class Gateway:
     access: Access
     runtime: Runtime
     delivery: Delivery
+    schedules: Runner
     router: Router
     connections: Connections
     metrics: Metrics
@@ -257,6 +263,10 @@ class Gateway:
         posting = Posting(blobs, database, places, connections, lambda place: gateway.delivery.wake(place), clock)
         models, tools = models_of(config, clock, blobs.read), await offered_tools(config, clock, posting)
         purse = Purse(database, clock)
+
+        def unattended(run: RunRecipe) -> NobodyThere:
+            return NobodyThere(run, runtime.peek, gateway.schedules.abort)
+
         agents = Agents(
             lambda: gateway.config,
             places,
@@ -264,6 +274,7 @@ class Gateway:
             tools,
             access,
             store,
+            unattended=unattended,
             purse=purse,
             live_turns=config.limits.live_turns,
             clock=clock,
@@ -297,6 +308,9 @@ class Gateway:
             random_bytes=secrets.token_bytes,
             routes=lambda: tuple(models),
             strict_commands=lambda: gateway.config.commands.strict,
+            zone=lambda: gateway.config.gateway.timezone,
+            agents=lambda: [agent.name for agent in gateway.config.agents],
+            schedules_changed=lambda: gateway.schedules.wake(),
             message_bytes=lambda: gateway.config.limits.message_bytes,
             receiving=Receiving(blobs, database, connections, clock, lambda: gateway.file_limits()),
             pace=Pace(lambda: gateway.config.limits.messages_per_minute),
@@ -315,6 +329,23 @@ class Gateway:
             access=access,
             runtime=runtime,
             delivery=delivery,
+            schedules=Runner(
+                Means(
+                    database=database,
+                    sessions=runtime,
+                    journal=store,
+                    places=places,
+                    access=access,
+                    wake=delivery.wake,
+                    tell_owner=lambda text: gateway.tell_owner(text),
+                    clock=clock,
+                    alarm=SchedulerAlarm() if isinstance(clock, SystemClock) else ClockAlarm(clock),
+                    owner=secrets.token_hex(16),
+                    opens_threads=connections.opens_threads,
+                    settings=lambda: schedule_settings(gateway.config, stopping=gateway.stopping),
+                    faults=faults,
+                )
+            ),
             router=Router(desk, delivery),
             connections=connections,
             metrics=Metrics([tool.name for tool in tools]),
@@ -370,6 +401,7 @@ class Gateway:
             await self.delivery.recover()
             group.create_task(self.delivery.run(), name="delivery")
             self._delivering = True
+            group.create_task(self.schedules.run(), name="schedules")
             await self._connect(address, service_manager)
 
     async def _connect(self, address: str, service_manager: ServiceManager) -> None:
@@ -452,6 +484,7 @@ class Gateway:
 
     def _stored(self, session_id: str, context: SessionContext, stored: Sequence[Event]) -> None:
         self.metrics.observe_all(context, stored)
+        self.schedules.stored(session_id, stored)
         if stored[-1].sequence is not None:
             self.delivery.committed(session_id, stored[-1].sequence, stored)
 
@@ -564,6 +597,16 @@ def policy_of(config: Config) -> Policy:
         approvers=frozenset(section.approvers),
         owners=frozenset(section.owners),
         dangerously_open=section.dangerously_open,
+    )
+
+
+def schedule_settings(config: Config, *, stopping: bool) -> Settings:
+    """How schedules are carried out. While we stop, nothing new begins."""
+    section = config.schedules
+    return Settings(
+        runs_at_once=0 if stopping else section.runs_at_once,
+        spread_seconds=section.spread_seconds,
+        history=section.history,
     )
 
 

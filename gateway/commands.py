@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
 from adapters.contract import Inbound, InboundKind
-from gateway import looping, status
+from gateway import looping, scheduling, status
 from gateway.access import Right
 from gateway.acts import interrupt, last_message, requesters, resolve, result_words, retire
 from gateway.gathering import is_command_text
@@ -263,6 +263,23 @@ class Commands:
         if size > limit:
             return refused(self._desk, item, say("message.too_long", size=size, limit=limit))
         return await begin_loop(self._desk, item, route, wish)
+
+    # ---------------------------------------------------------------------------------------- schedules
+
+    async def cron(self, item: Item, rest: str) -> Routed | Settled:
+        """List and show schedules, or change them, which needs an approver."""
+        wish = await scheduling.step(self._desk, item, rest)
+        match wish:
+            case scheduling.Told(text=text, error=error):
+                return self._says(item, "cron", text, error=error)
+            case scheduling.Change(statements=statements, detail=detail):
+                return Routed(session_id=None, detail=detail, statements=statements)
+            case _:
+                assert_never(wish)
+
+    async def cron_done(self, item: Item, rest: str, route: StoredRoute) -> Settled:
+        """Say what the change came to; it was committed with the route."""
+        return self._says(item, "cron", await scheduling.done(self._desk, item, dict(route.detail)))
 
     # ---------------------------------------------------------------------------------------- stop and new
 
@@ -520,6 +537,13 @@ TABLE: Mapping[str, Command] = {
     "steer": Command(right=Right.STEER, usage="/steer text", step=Commands.steer, act=Commands.steer_text),
     "retry": Command(right=Right.TALK, usage="/retry", step=Commands.retry, act=Commands.retry_last),
     "loop": Command(right=Right.TALK, usage="/loop [n text]", step=Commands.loop, act=Commands.loop_act),
+    "cron": Command(
+        right=Right.COMMAND,
+        usage="/cron [add …]",
+        step=Commands.cron,
+        act=Commands.cron_done,
+        acting=Right.APPROVE,
+    ),
     "approve": Command(right=Right.APPROVE, usage="/approve id", step=Commands.decide, act=Commands.approve_request),
     "deny": Command(right=Right.APPROVE, usage="/deny id [reason]", step=Commands.decide, act=Commands.deny_request),
     "grants": Command(

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 
-from adapters.contract import Adapter, Intake
+from adapters.contract import Adapter, Intake, Place
 from adapters.errors import AdapterError, BadCredentials
 from runtime.clock import Clock
 
@@ -46,6 +46,14 @@ class Connections:
         if self._ready.get(platform, account) != account:
             return None
         return self._adapters.get(platform)
+
+    def opens_threads(self, place: Place) -> bool:
+        """Whether what begins in the place gets a thread of its own, on a message of ours."""
+        adapter = self.adapter(place.platform, place.account)
+        if adapter is None or place.thread is not None:
+            return False
+        can = adapter.capabilities
+        return can.can_create_thread and can.threads in ("thread", "forum")
 
     def account_of(self, platform: str) -> str | None:
         """Our account on a platform, once it is connected."""

@@ -145,6 +145,9 @@ class Desk:
     random_bytes: Callable[[int], bytes]
     routes: Callable[[], Sequence[str]]
     strict_commands: Callable[[], bool] = lambda: False
+    zone: Callable[[], str] = lambda: "UTC"
+    agents: Callable[[], Sequence[str]] = lambda: ()
+    schedules_changed: Callable[[], None] = lambda: None
     message_bytes: Callable[[], int] = lambda: 32_768
     receiving: Receiving | None = None
     pace: Pace = field(default_factory=lambda: Pace(lambda: 1_000_000))

@@ -22,6 +22,7 @@ from gateway.ledger.audit import Subject
 from gateway.ledger.database import Database
 from gateway.places import conversation, display_name
 from gateway.ports import Outbox
+from gateway.schedules import ledger as schedule_rows
 from gateway.strings import say
 from runtime.clock import Clock
 from runtime.faults import NO_FAULTS, Faults
@@ -40,10 +41,11 @@ LOUD = frozenset({InboundKind.MESSAGE, InboundKind.COMMAND})
 
 
 def chat_moved(place: Place, chat: str, now_ms: int) -> tuple[Statement, ...]:
-    """A chat has another id: its places, what waits for routing, and an audit row. For whoever learns of it."""
+    """A chat has another id: places, schedules, what waits for routing, and an audit row. For whoever learns of it."""
     subject = Subject(place=place)
     return (
         place_rows.move_chat(place, chat),
+        schedule_rows.move_chat(place, chat),
         rows.move_chat(place, chat),
         audit.audit_statement(now_ms, "chat_moved", subject=subject, detail={"to": chat}),
     )

@@ -40,6 +40,12 @@ class Opening:
     binding: Binding
     label_changed_to: str | None
 
+    @property
+    def recipe(self) -> Mapping[str, JsonValue]:
+        """What it was made from."""
+        kept = self.metadata.get(RECIPE_KEY)
+        return kept if isinstance(kept, dict) else {}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
@@ -167,12 +173,27 @@ class Places:
         return self._workspaces()
 
     async def find(self, inbound: Inbound) -> PlaceRow | None:
-        """The session that takes the inbound, or None if its place has none yet."""
-        return await rows.find(self._database, place_for(inbound, self.binding(inbound.place).scope))
+        """The session that takes the inbound, or None if its place has none yet.
+
+        An answer to what a run of a schedule has posted goes to that run; in a thread without a conversation, so does
+        everything that is said there, to the newest.
+        """
+        if inbound.reply_to is not None:
+            posted = await rows.of_posted(self._database, inbound.reply_to)
+            if posted is not None:
+                return posted
+        place = place_for(inbound, self.binding(inbound.place).scope)
+        found = await rows.find(self._database, place)
+        if found is None and place.thread is not None:
+            return await rows.newest_run_in(self._database, place)
+        return found
 
     async def is_bound(self, inbound: Inbound) -> bool:
         """Whether anybody has a session in the thread."""
-        return bool(await rows.in_thread(self._database, conversation(inbound.place)))
+        place = conversation(inbound.place)
+        if await rows.in_thread(self._database, place):
+            return True
+        return place.thread is not None and await rows.newest_run_in(self._database, place) is not None
 
     async def sessions_here(self, place: Place) -> tuple[PlaceSession, ...]:
         """Sessions of everybody in this thread, and those that are still being ended; never those of another thread."""

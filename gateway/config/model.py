@@ -567,6 +567,19 @@ class LimitsSection(Section):
     """Spending of the whole gateway in a UTC day; 0: no limit."""
 
 
+class SchedulesSection(Section):
+    """How schedules are carried out; they themselves are made with /cron."""
+
+    runs_at_once: Annotated[int, Field(ge=1, le=64)] = 4
+    """Runs at the same time; more wait. One that waits for a person does not count."""
+
+    spread_seconds: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] = 2.0
+    """Runs that were missed begin so far apart."""
+
+    history: Annotated[int, Field(ge=10, le=100_000)] = 200
+    """Runs of a schedule that are remembered."""
+
+
 class Config(Section):
     """The whole file. Made by `load`; without a file it holds the defaults."""
 
@@ -586,6 +599,7 @@ class Config(Section):
     agents: Several[AgentSection] = ()
     bindings: Several[BindingSection] = ()
     limits: LimitsSection = LimitsSection()
+    schedules: SchedulesSection = SchedulesSection()
 
     _file: Path | None = PrivateAttr(default=None)
     _warnings: tuple[str, ...] = PrivateAttr(default=())

@@ -50,6 +50,8 @@ class Destination:
     place: Place
     workspace: str | None = None
     origin: str | None = None
+    quiet_turn: str | None = None
+    """The message whose turn shows no card: nobody waits for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

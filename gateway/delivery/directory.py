@@ -8,6 +8,8 @@ from adapters.contract import MessageRef, Place
 from gateway.delivery.border import Asking, Decider, Destination
 from gateway.ledger import people, places
 from gateway.ledger.database import Database
+from gateway.schedules.recipe import in_recipe
+from gateway.schedules.schedule import Announce
 
 MAX_NAMED = 5
 """Deciders that an approval names and mentions; more would be noise."""
@@ -25,8 +27,12 @@ class LedgerDirectory:
         found = await places.session(self._database, session_id)
         if found is None:
             return None
+        run = in_recipe(found.recipe)
         return Destination(
-            place=found.place, workspace=found.context.workspace_label, origin=found.context.origin_label
+            place=found.place,
+            workspace=found.context.workspace_label,
+            origin=found.context.origin_label,
+            quiet_turn=None if run is None or run.announce is Announce.ALWAYS else run.submission_id,
         )
 
     async def asking(self, message_id: str) -> Asking | None:

@@ -19,6 +19,7 @@ from gateway.ledger.audit import Subject, audit_statement
 from gateway.ledger.deliveries import Part
 from gateway.ledger.surfaces import NewSurface
 from gateway.ledger.threads import is_new, target_of
+from gateway.schedules.announcing import Announcement, announcement, as_markdown
 from gateway.strings import say
 from gateway.views.approval import (
     Ask,
@@ -110,7 +111,13 @@ class Planning:
         place, reply_to = await self._target(session)
         if place is None:
             return
-        views = await self._answer(place, event.msg.last_assistant_message, reply_to)
+        said = event.msg.last_assistant_message
+        run = await self._announcement(session, said, planned, failed=False)
+        if run is not None and run.quiet:
+            return
+        if run is not None and run.head is not None:
+            said = f"{as_markdown(run.head)}\n\n{said or say('answer.empty')}"
+        views = await self._answer(place, said, reply_to)
         self._plan(planned, event, session, "answer", place, views, Priority.ANSWER)
         self._close_card(session, event, place, None, planned)
 
@@ -122,9 +129,14 @@ class Planning:
         place, reply_to = await self._target(session)
         if place is None or turn is None:
             return
+        run = await self._announcement(session, None, planned, failed=True)
+        if run is not None and run.quiet:
+            return
         who = plain(await self._directory.name(msg.by), 60) if msg.by else None
         token = surfaces.mint(self._resources.random_bytes)
         notice, choices = end_notice(turn, msg, who, token, reply_to)
+        if run is not None and run.head is not None:
+            notice = replace(notice, text=f"{run.head}\n{notice.text}")
         new = self._surface(session, msg.turn_id, token, choices) if choices else None
         if turn.phase is Phase.STOPPED and msg.by and self._is_shown(session.live, place):
             self._close_card(session, event, place, who, planned, new)  # which says it, so that nothing else has to
@@ -138,6 +150,16 @@ class Planning:
         adapter = self._resources.adapter(place)
         editable = adapter is not None and adapter.capabilities.can_edit
         return editable and card is not None and card.message_id is not None and not card.hopeless
+
+    async def _announcement(
+        self, session: Session, text: str | None, planned: Planned, *, failed: bool
+    ) -> Announcement | None:
+        """How the end of a run of a schedule is told; None for every other turn."""
+        message_id = None if session.state.turn is None else session.state.turn.message_id
+        found = await announcement(self._resources.database, session.id, message_id, text, failed=failed)
+        if found is not None:
+            planned.statements += found.statements
+        return found
 
     def _surface(self, session: Session, turn_id: str, token: str, choices: str) -> NewSurface:
         return NewSurface(token=token, kind="notice", choices=choices, session_id=session.id, turn_id=turn_id)

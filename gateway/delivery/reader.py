@@ -412,7 +412,7 @@ class Reader:
     async def _card(self, session: Session, started: events.TurnStarted, sequence: int) -> LiveCard | None:
         """What is shown of the turn; None where no chat began the session."""
         destination = await self._planning.destination(session)
-        if destination is None:
+        if destination is None or (started.message_id and started.message_id == destination.quiet_turn):
             return None
         asking = await self._directory.asking(started.message_id) if started.message_id else None
         card = LiveCard(

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from adapters.contract import Place
+from adapters.contract import MessageRef, Place
 from gateway.ledger.database import Database, Row
 from runtime.errors import StaleCheckpoint
 from runtime.protocol.context import JsonValue
@@ -169,16 +169,60 @@ async def find(database: Database, place: Place) -> PlaceRow | None:
     return _row(rows[0]) if rows else None
 
 
+RUNS = "cron:"
+"""The person of a place that belongs to one run of a schedule begins so: it has the thread beside everybody there."""
+
+_OF_PEOPLE = f"substr(person, 1, {len(RUNS)}) <> '{RUNS}'"
+
+
 async def in_thread(database: Database, place: Place) -> tuple[PlaceRow, ...]:
-    """Every place of a chat's thread, whosoever it belongs to, oldest first."""
-    sql = f"SELECT {_PLACE} FROM places WHERE platform = ? AND account = ? AND chat = ? AND thread = ? ORDER BY id"  # noqa: S608
+    """Every place of a chat's thread, whosoever it belongs to, oldest first; of runs, those that wait for a person."""
+    sql = (
+        f"SELECT {_PLACE} FROM places WHERE platform = ? AND account = ? AND chat = ? AND thread = ? AND ({_OF_PEOPLE}"  # noqa: S608
+        " OR session_id IN (SELECT session_id FROM approvals WHERE open = 1)) ORDER BY id"
+    )
     return tuple(_row(row) for row in await database.read(sql, key(place)[:4]))
 
 
 async def threads(database: Database, platform: str, account: str) -> tuple[PlaceRow, ...]:
-    """Every bound place of one of our accounts, newest binding first."""
-    sql = f"SELECT {_PLACE} FROM places WHERE platform = ? AND account = ? ORDER BY bound_at_ms DESC, id DESC"  # noqa: S608
+    """Every bound place of one of our accounts, newest binding first, without those of single runs."""
+    sql = (
+        f"SELECT {_PLACE} FROM places WHERE platform = ? AND account = ? AND {_OF_PEOPLE}"  # noqa: S608
+        " ORDER BY bound_at_ms DESC, id DESC"
+    )
     return tuple(_row(row) for row in await database.read(sql, (platform, account)))
+
+
+async def of_posted(database: Database, message: MessageRef) -> PlaceRow | None:
+    """The place of the run that posted the message, if one did."""
+    rows = await database.read(
+        "SELECT r.session_id FROM schedule_runs AS r JOIN schedules AS s ON s.id = r.schedule_id"
+        " JOIN deliveries AS d ON d.session_id = r.session_id, json_each(d.refs) AS ref"
+        " WHERE s.platform = ? AND s.account = ? AND d.session_id >= 'cron:' AND d.session_id < 'cron;'"
+        " AND d.chat = ? AND json_extract(ref.value, '$.id') = ? LIMIT 1",
+        (message.platform, message.account, message.chat, message.id),
+    )
+    return await of_session(database, rows[0][0]) if rows else None
+
+
+async def of_session(database: Database, session_id: str) -> PlaceRow | None:
+    """The place that belonged to the session first, with the session that it has now."""
+    sql = (
+        "SELECT p.id, p.platform, p.account, p.chat, p.thread, p.person, p.session_id, p.generation FROM places AS p"
+        " JOIN place_sessions AS s ON s.place_id = p.id WHERE s.session_id = ?"
+    )
+    rows = await database.read(sql, (session_id,))
+    return _row(rows[0]) if rows else None
+
+
+async def newest_run_in(database: Database, place: Place) -> PlaceRow | None:
+    """The place of the newest run that has spoken in the thread."""
+    sql = (
+        f"SELECT {_PLACE} FROM places WHERE platform = ? AND account = ? AND chat = ? AND thread = ?"  # noqa: S608
+        f" AND NOT {_OF_PEOPLE} ORDER BY id DESC LIMIT 1"
+    )
+    rows = await database.read(sql, key(place)[:4])
+    return _row(rows[0]) if rows else None
 
 
 _SESSION = """

@@ -7,6 +7,7 @@ after the clock was set changes nothing but the time of that look.
 from __future__ import annotations
 
 import asyncio
+import importlib
 from typing import Any, Protocol, cast
 
 from runtime.clock import Clock
@@ -63,12 +64,13 @@ class ClockAlarm:
 class SchedulerAlarm:
     """An alarm that APScheduler rings, from memory: its jobs are timers, and no truth about any schedule.
 
-    No grace and none of its jitter: late is when the ledger says so. To be made inside the running loop.
+    No grace and none of its jitter: late is when the ledger says so.
     """
 
     def __init__(self) -> None:
         self._rings = asyncio.Event()
-        self.scheduler, self._next = _scheduler(self._rings.set)
+        self.scheduler: Any = None
+        self._next: Any = None
 
     def wake(self) -> None:
         """See `Alarm`."""
@@ -76,6 +78,9 @@ class SchedulerAlarm:
 
     async def sleep(self, until_ms: int | None) -> None:
         """See `Alarm`."""
+        if self.scheduler is None:
+            await asyncio.to_thread(importlib.import_module, "apscheduler.schedulers.asyncio")  # it takes its time
+            self.scheduler, self._next = _scheduler(self._rings.set)
         if until_ms is not None:
             self._next(until_ms)
         await self._rings.wait()
@@ -83,7 +88,9 @@ class SchedulerAlarm:
 
     def close(self) -> None:
         """See `Alarm`."""
-        self.scheduler.shutdown(wait=False)
+        if self.scheduler is not None:
+            self.scheduler.shutdown(wait=False)
+            self.scheduler = None
 
 
 def _scheduler(ring: Any) -> tuple[Any, Any]:

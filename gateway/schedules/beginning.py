@@ -9,13 +9,14 @@ from dataclasses import replace
 from adapters.contract import Notice, Place
 from gateway.access import Right
 from gateway.budget import Priority
-from gateway.ledger import deliveries
+from gateway.ledger import deliveries, threads
 from gateway.ledger import places as place_rows
 from gateway.ledger.audit import Subject, audit_statement
 from gateway.places import recipe_of
 from gateway.schedules import ledger, recipe
+from gateway.schedules.announcing import head_of
 from gateway.schedules.means import Means
-from gateway.schedules.schedule import Run, RunState, Schedule, State, run_key
+from gateway.schedules.schedule import Announce, Run, RunState, Schedule, State, run_key
 from gateway.strings import say
 from runtime.errors import ConfigurationError
 from runtime.protocol import ops
@@ -47,6 +48,7 @@ async def begin(means: Means, run: Run, schedule: Schedule) -> Run | None:
     means.faults.reach("schedule.begin.before")
     await means.database.write([*unit, *statements])
     means.faults.reach("schedule.begin.after")
+    means.wake(schedule.plan.target)
     log.info("run %s of %s begins", session_id, schedule.plan.origin, extra={"workspace": label})
     return replace(
         run, state=RunState.RUNNING, owner=means.owner, session_id=session_id, started_at_ms=now_ms,
@@ -62,15 +64,31 @@ def _opening(means: Means, run: Run, schedule: Schedule, now_ms: int) -> tuple[s
         raise ConfigurationError(f"the workspace {plan.workspace!r} is not configured any more; add it or edit this")
     binding = means.places.binding(plan.target)
     session_id = run_key(schedule.id, run.due_at_ms)
-    place = home(plan.target, session_id)
-    kept = {**recipe_of(place, binding, workspace), recipe.RUN_KEY: recipe.of_run(schedule, run)}
+    threaded = plan.announce is Announce.ALWAYS and means.opens_threads(plan.target)
+    place = threads.new_thread(plan.target, session_id) if threaded else home(plan.target, session_id)
+    kept = {**recipe_of(place, binding, workspace), recipe.RUN_KEY: recipe.of_run(schedule, run, threaded=threaded)}
     context = SessionContext(
         user_id=schedule.created_by,
         workspace_id=workspace.id,
         workspace_label=workspace.title,
         origin_label=plan.origin,
     )
-    return workspace.title, place_rows.bind(place, session_id, context, kept, now_ms)
+    bound = place_rows.bind(place, session_id, context, kept, now_ms)
+    started = replace(run, started_at_ms=now_ms, workspace_label=workspace.title)
+    return workspace.title, [*bound, *(_root(schedule, started, session_id, now_ms) if threaded else ())]
+
+
+def _root(schedule: Schedule, run: Run, session_id: str, now_ms: int) -> list[Statement]:
+    """The first message of the run's own thread."""
+    return threads.plan(
+        source=session_id,
+        place=schedule.plan.target,
+        title=schedule.plan.name,
+        root=Notice(text=head_of(schedule, run)),
+        priority=Priority.ANSWER,
+        now_ms=now_ms,
+        session_id=session_id,
+    )
 
 
 def home(target: Place, session_id: str) -> Place:

@@ -61,13 +61,14 @@ async def _record(journal: Journal, session_id: str) -> ExecutionRecord | None:
 
 
 async def _end(journal: Journal, run: Run, record: ExecutionRecord) -> End:
+    if run.reason:  # it was to be ended, and its turn may have been quicker
+        return End(state=RunState.FAILED, reason=run.reason)
     if record.outcome == "completed":
         return End(state=RunState.SUCCEEDED)
     aborted = await _aborted(journal, record)
-    reason = run.reason or (aborted.reason if aborted is not None else record.outcome)
-    if aborted is not None and aborted.by is not None and not run.reason:
+    if aborted is not None and aborted.by is not None:
         return End(state=RunState.CANCELLED, reason=f"stopped by {aborted.by}")
-    return End(state=RunState.FAILED, reason=reason)
+    return End(state=RunState.FAILED, reason=aborted.reason if aborted is not None else record.outcome)
 
 
 async def _aborted(journal: Journal, record: ExecutionRecord) -> events.TurnAborted | None:
@@ -167,10 +168,15 @@ async def enforce_time_limit(means: Means, run: Run, schedule: Schedule) -> int 
     until_ms = await _counted_from(means, run.session_id, run.started_at_ms) + limit_ms
     if means.clock.now_ms() < until_ms:
         return until_ms
-    await means.database.write([ledger.marked(run, f"{TIMED_OUT} ({duration(schedule.plan.timeout_seconds)})")])
-    op = ops.Interrupt(turn_id=active.turn_id)
-    await means.sessions.submit(run.session_id, op, f"{run.session_id}:timeout:{active.turn_id}")
+    await interrupt(means, run, active.turn_id, f"{TIMED_OUT} ({duration(schedule.plan.timeout_seconds)})")
     return None
+
+
+async def interrupt(means: Means, run: Run, turn_id: str, reason: str) -> None:
+    """End the run's turn; the run has failed for that reason, however its turn comes out."""
+    assert run.session_id is not None
+    await means.database.write([ledger.marked(run, reason)])
+    await means.sessions.submit(run.session_id, ops.Interrupt(turn_id=turn_id), f"{run.session_id}:end:{turn_id}")
 
 
 async def _counted_from(means: Means, session_id: str, started_at_ms: int) -> int:

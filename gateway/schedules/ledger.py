@@ -15,6 +15,7 @@ import msgspec
 from adapters.contract import Place
 from gateway.ledger.database import Database, Row, Rows
 from gateway.schedules.decisions import Claim, NewRun, Open, Standing
+from gateway.schedules.recipe import RunRecipe, in_recipe
 from gateway.schedules.schedule import Plan, Run, RunState, Schedule, Shown, State
 from runtime.errors import CheckpointError
 from runtime.store.writer import Statement
@@ -110,8 +111,13 @@ def claimed(schedule: Schedule, claim: Claim, now_ms: int) -> list[Statement]:
         expect_rows=1,
         error=_overtaken,
     )  # fmt: skip
-    rows = [_values(schedule.id, run, now_ms) for run in claim.runs]
-    return [advance, *([Statement(_INSERT, rows, many=True)] if rows else [])]
+    return [advance, *rows_of(schedule.id, claim, now_ms)]
+
+
+def rows_of(schedule_id: int, claim: Claim, now_ms: int) -> list[Statement]:
+    """The rows of a claim, for a transaction that also moves the schedule beyond them."""
+    rows = [_values(schedule_id, run, now_ms) for run in claim.runs]
+    return [Statement(_INSERT, rows, many=True)] if rows else []
 
 
 _INSERT = (
@@ -359,6 +365,12 @@ async def run_of_session(database: Rows, session_id: str) -> Job | None:
     return _job(rows[0]) if rows else None
 
 
+async def recipe_of_session(database: Rows, session_id: str) -> RunRecipe | None:
+    """What the run's session was begun with."""
+    rows = await database.read("SELECT recipe FROM place_sessions WHERE session_id = ?", (session_id,))
+    return in_recipe(msgspec.json.decode(rows[0][0])) if rows else None
+
+
 async def history(database: Rows, schedule_id: int, limit: int) -> tuple[Run, ...]:
     """The newest runs of a schedule first."""
     sql = f"SELECT {_RUN} FROM schedule_runs AS r WHERE r.schedule_id = ? ORDER BY r.due_at_ms DESC LIMIT ?"  # noqa: S608
@@ -395,16 +407,23 @@ class Parts:
 
 
 async def on_their_way(database: Rows) -> tuple[Parts, ...]:
-    """Results that were planned, with the states of their parts."""
+    """Results that were planned, with the states of their parts; without parts, a card says all there is to say."""
     sql = (
-        f"SELECT {_RUN}, r.origin_label, SUM(d.state IN ('planned', 'sending')), SUM(d.state = 'failed'),"  # noqa: S608
-        " SUM(d.state = 'unknown'), MAX(CASE WHEN d.state = 'failed' THEN d.reason END)"
-        " FROM schedule_runs AS r JOIN deliveries AS d ON d.session_id = r.session_id"
-        " WHERE r.shown = 'planned' AND d.session_id >= 'cron:' AND d.session_id < 'cron;'"
-        " AND d.surface IN ('answer', 'end') GROUP BY r.id ORDER BY r.id"
+        f"SELECT {_RUN}, r.origin_label, TOTAL(d.state IN ('planned', 'sending')), TOTAL(d.state = 'failed'),"  # noqa: S608
+        " TOTAL(d.state = 'unknown'), MAX(CASE WHEN d.state = 'failed' THEN d.reason END)"
+        " FROM schedule_runs AS r LEFT JOIN deliveries AS d ON d.session_id = r.session_id"
+        " AND d.session_id >= 'cron:' AND d.session_id < 'cron;' AND d.surface IN ('answer', 'end')"
+        " WHERE r.shown = 'planned' GROUP BY r.id ORDER BY r.id"
     )
     return tuple(
-        Parts(run=_run(row), name=row[-5], waiting=row[-4], failed=row[-3], unknown=row[-2], reason=row[-1] or "")
+        Parts(
+            run=_run(row),
+            name=row[-5],
+            waiting=int(row[-4]),
+            failed=int(row[-3]),
+            unknown=int(row[-2]),
+            reason=row[-1] or "",
+        )
         for row in await database.read(sql)
     )
 
@@ -422,6 +441,13 @@ async def known_chats(database: Rows, platform: str, account: str) -> Mapping[st
     for (chat,) in await database.read(bound, (platform, account)):
         named.setdefault(chat, None)
     return named
+
+
+async def account_on(database: Rows, platform: str) -> str | None:
+    """Our account on a platform, as last heard of."""
+    sql = "SELECT account FROM inbound WHERE platform = ? ORDER BY id DESC LIMIT 1"
+    rows = await database.read(sql, (platform,))
+    return rows[0][0] if rows else None
 
 
 async def is_dead(database: Rows, place: Place) -> bool:

@@ -45,6 +45,8 @@ class Settings:
 class Means:
     """The neighbours of the runner. `owner` names this process, as no other was ever named.
 
+    `opens_threads`: whether each run has a thread of its own there, on a message of ours.
+
     `alone`: no other process can live that carries out runs of this database, so what one of them left is taken over at
     once; otherwise only when its lease is over.
     """
@@ -59,6 +61,7 @@ class Means:
     clock: Clock
     alarm: Alarm
     owner: str
+    opens_threads: Callable[[Place], bool] = lambda place: False
     alone: bool = True
     settings: Callable[[], Settings] = Settings
     faults: Faults = NO_FAULTS

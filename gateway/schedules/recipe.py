@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.schedules.schedule import Run, Schedule, Unattended, run_key
+from gateway.schedules.schedule import Announce, Run, Schedule, Unattended, run_key
 from runtime.protocol.context import JsonValue
 
 RUN_KEY = "run"
@@ -28,14 +28,17 @@ class RunRecipe:
     tools: tuple[str, ...] | None
     unattended: Unattended
     approval_seconds: int
+    timeout_seconds: int
+    announce: Announce
+    threaded: bool
 
     def may_use(self, tool: str) -> bool:
         """Whether the run has the tool."""
         return tool not in FORBIDDEN_TOOLS and (self.tools is None or tool in self.tools)
 
 
-def of_run(schedule: Schedule, run: Run) -> dict[str, JsonValue]:
-    """What is kept."""
+def of_run(schedule: Schedule, run: Run, *, threaded: bool) -> dict[str, JsonValue]:
+    """What is kept; `threaded`: its result goes into a thread of its own, under its head."""
     plan = schedule.plan
     return {
         "schedule": schedule.id,
@@ -47,6 +50,9 @@ def of_run(schedule: Schedule, run: Run) -> dict[str, JsonValue]:
         "tools": None if plan.tools is None else list(plan.tools),
         "unattended": plan.unattended.value,
         "approval_seconds": plan.approval_seconds,
+        "timeout_seconds": plan.timeout_seconds,
+        "announce": plan.announce.value,
+        "threaded": threaded,
     }
 
 
@@ -66,4 +72,7 @@ def in_recipe(recipe: Mapping[str, JsonValue]) -> RunRecipe | None:
         tools=tuple(map(str, tools)) if isinstance(tools, list) else None,
         unattended=Unattended(str(kept["unattended"])),
         approval_seconds=int(str(kept["approval_seconds"])),
+        timeout_seconds=int(str(kept["timeout_seconds"])),
+        announce=Announce(str(kept["announce"])),
+        threaded=bool(kept["threaded"]),
     )

@@ -17,6 +17,8 @@ from gateway.schedules.ending import End
 from gateway.schedules.ledger import Overtaken
 from gateway.schedules.means import Means
 from gateway.schedules.schedule import Run, RunState, Schedule
+from runtime.protocol import events
+from runtime.protocol.events import Event
 
 log = logging.getLogger("pilothouse.schedules")
 
@@ -33,6 +35,7 @@ class Runner:
     def __init__(self, means: Means) -> None:
         self._means = means
         self._submitted: set[int] = set()
+        self._to_abort: dict[str, tuple[str, str]] = {}
         self._trimmed_at_ms = 0
         self._next_ms: int | None = None
 
@@ -40,10 +43,16 @@ class Runner:
         """Something was changed, and is committed."""
         self._means.alarm.wake()
 
-    def turn_ended(self, session_id: str) -> None:
-        """A turn of the session is over, and that is committed."""
-        if session_id.startswith("cron:"):
+    def stored(self, session_id: str, stored: Sequence[Event]) -> None:
+        """The session has stored events; the end of a turn is what may be waited for."""
+        ends = (events.TurnComplete, events.TurnAborted, events.ApprovalRequested, events.ApprovalResolved)
+        if session_id.startswith("cron:") and any(isinstance(event.msg, ends) for event in stored):
             self.wake()
+
+    def abort(self, session_id: str, turn_id: str, reason: str) -> None:
+        """End the run's turn, soon; it has failed for that reason."""
+        self._to_abort[session_id] = (turn_id, reason)
+        self.wake()
 
     async def run(self) -> None:
         """Carry out what is due until cancelled. A store that refuses is tried again."""
@@ -185,6 +194,10 @@ class Runner:
             return
         run, schedule = job
         if run.id not in self._submitted and not await self._submit(run, schedule):
+            return
+        if run.session_id in self._to_abort:
+            await ending.interrupt(self._means, run, *self._to_abort.pop(run.session_id))
+            self._soon(0.1)
             return
         end = await ending.look(self._means, run)
         if end is None:

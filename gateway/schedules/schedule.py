@@ -28,7 +28,10 @@ class Overlap(StrEnum):
 
 
 class Announce(StrEnum):
-    """Which runs are told in the chat. Failures are told by `on_failure`, too, and in a row by an alert in any case."""
+    """Which runs are told in the chat: each, those that say something new, or those that fail.
+
+    Failures in a row are told by an alert in any case.
+    """
 
     ALWAYS = "always"
     ON_CHANGE = "on_change"
