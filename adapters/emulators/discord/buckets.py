@@ -7,9 +7,24 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from typing import Final
 
 from adapters.emulators.discord.errors import ApiError, too_many_requests
 from adapters.emulators.discord.knobs import Knobs
+
+UNBOUND: Final = frozenset(
+    {
+        "create_interaction_response",
+        "execute_webhook",
+        "get_original_webhook_message",
+        "update_original_webhook_message",
+        "delete_original_webhook_message",
+        "get_webhook_message",
+        "update_webhook_message",
+        "delete_webhook_message",
+    }
+)
+"""Documented: answering interactions is not bound to a bot's global limit."""
 
 
 @dataclass(slots=True)
@@ -47,7 +62,7 @@ class Buckets:
 
     def _spend_global(self, account: str, operation: str, now: float) -> None:
         limit = self.knobs.global_per_second
-        if limit is None or operation == "create_interaction_response":
+        if limit is None or operation in UNBOUND:
             return
         window = self._window((account, "", ""), 1.0, now)
         if window.used >= limit:

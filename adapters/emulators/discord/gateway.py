@@ -30,6 +30,8 @@ UNANSWERED: Final = {3: "presence_update", 4: "voice_state_update", 31: "request
 """What a client may send that changes nothing here."""
 FORGETS: Final = frozenset({1000, 1001})
 """A client that closes with one of these ends its session; with any other it can resume."""
+CLOSE_SECONDS: Final = 2.0
+"""Real seconds that a client has to answer a close, before it is cut."""
 MINUTE: Final = 60.0
 DAY: Final = 86_400.0
 
@@ -56,7 +58,7 @@ class Gateway:
             app.router.add_get(path, self._serve)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        socket = web.WebSocketResponse(max_msg_size=1 << 20, autoping=True)
+        socket = web.WebSocketResponse(max_msg_size=1 << 20, timeout=CLOSE_SECONDS)
         if not socket.can_prepare(request):
             return web.Response(status=400, text="this is a websocket")
         await socket.prepare(request)
@@ -69,9 +71,7 @@ class Gateway:
         finally:
             self.connections.remove(connection)
             self._leave(connection)
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            await _end(workers)
         return socket
 
     def _hello(self, connection: Connection, request: web.Request) -> None:
@@ -311,6 +311,15 @@ class Gateway:
 
     def _chosen(self, chosen: Callable[[Bot], bool]) -> list[Connection]:
         return [one for one in self.connections if one.bot is not None and chosen(one.bot)]
+
+
+async def _end(workers: list[asyncio.Task[None]]) -> None:
+    """End what ran beside a connection. Raises what it failed with, so that the emulator's owner learns of it."""
+    for worker in workers:
+        worker.cancel()
+    for ended in await asyncio.gather(*workers, return_exceptions=True):
+        if isinstance(ended, Exception):
+            raise ended
 
 
 def _payload(op: int, data: Any) -> JsonObject:

@@ -46,7 +46,7 @@ class TestBuckets:
         assert (await bot.try_send(GENERAL, content="3")).status == 200
 
     async def test_all_calls_of_a_bot_are_counted(self, bot: RawBot, emulator: DiscordEmulator) -> None:
-        """The global limit hits every operation but the first answer to an interaction."""
+        """The global limit hits every operation but those that answer interactions."""
         for _ in range(3):
             await bot.ok("GET", "/users/@me")
         refused = await bot.call("GET", "/users/@me")
