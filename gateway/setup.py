@@ -15,7 +15,7 @@ import typer
 from tomlkit.items import AoT, Table
 
 from gateway.closed_file import write_closed
-from gateway.config.model import TelegramSection, principal, server_address
+from gateway.config.model import DiscordSection, TelegramSection, principal, server_address
 from gateway.config.problems import Wrong
 from gateway.examination import examine_platform
 from gateway.exits import ExitCode
@@ -51,9 +51,50 @@ class Console:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Chat:
+    """What is asked about a platform. `section` is its part of the configuration, `id` how its people are numbered."""
+
+    name: str
+    section: type[TelegramSection | DiscordSection]
+    token: str
+    id: str
+    source: str
+    afterwards: str
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that holds the token."""
+        return f"PILOTHOUSE_{self.name.upper()}_TOKEN"
+
+    @property
+    def api_base(self) -> str:
+        """Where the platform itself is reached."""
+        return self.section().api_base
+
+
+TELEGRAM = Chat(
+    name="telegram",
+    section=TelegramSection,
+    token="Token of the Telegram bot, from @BotFather",  # noqa: S106 - a question
+    id="numeric Telegram id",
+    source="@BotFather gives one",
+    afterwards="",
+)
+DISCORD = Chat(
+    name="discord",
+    section=DiscordSection,
+    token="Token of the Discord bot, from discord.com/developers/applications, Bot, Reset Token",  # noqa: S106 - a question
+    id="numeric Discord id (right click on your name, Copy User ID)",
+    source="docs/discord.md shows where to get one",
+    afterwards="docs/discord.md shows how to invite the bot, and which intent it needs.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
     """What was asked. A token or key of None comes from the environment when the gateway runs."""
 
+    chat: Chat
     token: Secret | None
     api_base: str
     owner: str | None
@@ -65,19 +106,25 @@ class Answers:
 
 
 def run_setup(
-    file: Path, environ: Mapping[str, str], console: Console, *, api_base: str | None = None, force: bool = False
+    file: Path,
+    environ: Mapping[str, str],
+    console: Console,
+    *,
+    chat: Chat = TELEGRAM,
+    api_base: str | None = None,
+    force: bool = False,
 ) -> int:
     """Ask and write `file` with mode 0600; returns the exit code. Nothing is written before everything is known.
 
-    `api_base` is the address of another Bot API than Telegram's own.
+    `api_base` is the address of another server than the platform's own.
     """
     if file.exists() and not force:
         raise Unavailable(
             f"{file} exists already; edit it, name another one with --config, or replace it with --force."
         )
-    base = _bot_api(api_base)
+    base = _bot_api(api_base or chat.api_base)
     console.say("A few questions. Nothing is written before the last one; Ctrl-C ends.")
-    answers = _ask(file.absolute().parent, base, environ, console)
+    answers = _ask(chat, file.absolute().parent, base, environ, console)
     if answers is None:
         return ExitCode.CREDENTIALS
     answers.workspace.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,29 +132,32 @@ def run_setup(
     console.say(f"\nWritten: {file} (mode 0600). Start with:  pilothouse run --config {file}")
     if answers.owner is None:
         console.say("Nobody is the owner yet: the first start prints a code to send to the bot.")
+    if chat.afterwards:
+        console.say(chat.afterwards)
     return ExitCode.OK
 
 
-def _bot_api(given: str | None) -> str:
+def _bot_api(given: str) -> str:
     try:
-        return server_address(given or TelegramSection().api_base)
+        return server_address(given)
     except Wrong as wrong:
         raise Unavailable(f"--api-base {wrong.message}; {wrong.remedy}.") from None
 
 
-def _ask(folder: Path, api_base: str, environ: Mapping[str, str], console: Console) -> Answers | None:
-    found = _token(api_base, environ, console)
+def _ask(chat: Chat, folder: Path, api_base: str, environ: Mapping[str, str], console: Console) -> Answers | None:
+    found = _token(chat, api_base, environ, console)
     if found is None:
         return None
-    owner = _owner(console)
+    owner = _owner(chat, console)
     workspace = folder / Path(console.ask("Folder that the agent works in", "workspace")).expanduser()
     provider = _choice(
         console, "Model: `demo` (needs nothing) or `openai` (also every server like it)", ("demo", "openai")
     )
-    token = None if environ.get("PILOTHOUSE_TELEGRAM_TOKEN") else found
+    token = None if environ.get(chat.variable) else found
     if provider == "demo":
-        return Answers(token=token, api_base=api_base, owner=owner, workspace=workspace, provider=provider)
+        return Answers(chat=chat, token=token, api_base=api_base, owner=owner, workspace=workspace, provider=provider)
     return Answers(
+        chat=chat,
         token=token,
         api_base=api_base,
         owner=owner,
@@ -119,26 +169,31 @@ def _ask(folder: Path, api_base: str, environ: Mapping[str, str], console: Conso
     )
 
 
-def _token(api_base: str, environ: Mapping[str, str], console: Console) -> Secret | None:
+def _token(chat: Chat, api_base: str, environ: Mapping[str, str], console: Console) -> Secret | None:
     """A token that the platform accepts; None after three that it did not."""
-    given = environ.get("PILOTHOUSE_TELEGRAM_TOKEN", "").strip()
+    given = environ.get(chat.variable, "").strip()
     for _ in range(TOKEN_TRIES):
-        text = given or console.ask_secret("Token of the Telegram bot, from @BotFather (not shown)")
+        text = given or console.ask_secret(f"{chat.token} (not shown)")
         if text:
             token = Secret(text)
-            findings = asyncio.run(examine_platform("telegram", _settings(token, api_base), SystemClock()))
+            findings = asyncio.run(examine_platform(chat.name, _settings(chat, token, api_base), SystemClock()))
             for one in findings:
                 console.say(_told(one))
-            if not any(one.level is Level.ERROR for one in findings):
+            if not any(_is_about_the_token(one) for one in findings):
                 return token
         if given:
             break
-    console.say("Without a token that works nothing is written. @BotFather gives one; `pilothouse try` needs none.")
+    console.say(f"Without a token that works nothing is written. {chat.source}; `pilothouse try` needs none.")
     return None
 
 
-def _settings(token: Secret, api_base: str) -> dict[str, Any]:
-    section = TelegramSection(token=token, api_base=api_base)
+def _is_about_the_token(one: Finding) -> bool:
+    """Rights that the bot still lacks somewhere are given later, and no other token would have them."""
+    return one.level is Level.ERROR and not one.id.endswith((".permissions", ".interactions_endpoint"))
+
+
+def _settings(chat: Chat, token: Secret, api_base: str) -> dict[str, Any]:
+    section = chat.section(token=token, api_base=api_base)
     return {key: value for key, value in {**dict(section), "token": token.reveal()}.items() if value is not None}
 
 
@@ -147,13 +202,13 @@ def _told(one: Finding) -> str:
     return f"  {mark} {one.message}" + (f" → {one.remedy}" if one.remedy else "")
 
 
-def _owner(console: Console) -> str | None:
+def _owner(chat: Chat, console: Console) -> str | None:
     while True:
-        number = console.ask("Your numeric Telegram id, to be the owner (empty: claim it by a code later)")
+        number = console.ask(f"Your {chat.id}, to be the owner (empty: claim it by a code later)")
         if not number:
             return None
         try:
-            return principal(f"telegram:{number.removeprefix('telegram:')}")
+            return principal(f"{chat.name}:{number.removeprefix(f'{chat.name}:')}")
         except Wrong as wrong:
             console.say(f"  ✖ It {wrong.message}; {wrong.remedy}.")
 
@@ -190,7 +245,7 @@ def render(answers: Answers, folder: Path) -> str:
     """The file's text; what is not in it has its default. Paths below the file's folder are written relative to it."""
     document = tomlkit.document()
     document.add(tomlkit.comment("Made by `pilothouse init`. config.example.toml shows every key."))
-    document.add("telegram", _telegram(answers))
+    document.add(answers.chat.name, _section(answers))
     access = tomlkit.table()
     access.add("owners", [answers.owner] if answers.owner else [])
     document.add("access", access)
@@ -201,13 +256,13 @@ def render(answers: Answers, folder: Path) -> str:
     return tomlkit.dumps(document)  # pyright: ignore[reportUnknownMemberType]
 
 
-def _telegram(answers: Answers) -> Table:
+def _section(answers: Answers) -> Table:
     table = tomlkit.table()
     if answers.token:
         table.add("token", answers.token.reveal())
     else:
-        table.add(tomlkit.comment("The token comes from PILOTHOUSE_TELEGRAM_TOKEN."))
-    if answers.api_base != TelegramSection().api_base:
+        table.add(tomlkit.comment(f"The token comes from {answers.chat.variable}."))
+    if answers.api_base != answers.chat.api_base:
         table.add("api_base", answers.api_base)
     return table
 

@@ -16,7 +16,7 @@ from gateway.config import load
 from gateway.config.secret_sources import PREFIX
 from gateway.exits import ExitCode
 from gateway.failures import Unavailable
-from gateway.setup import Console, run_setup
+from gateway.setup import DISCORD, Console, run_setup
 from tests.architecture.sources import ROOT
 
 TOKEN = "4711:" + "canary-token-of-init-012345678901234"[:35]
@@ -166,3 +166,38 @@ def test_gateway_whose_token_is_refused(telegram: str, tmp_path: Path) -> None:
     assert done.returncode == ExitCode.CREDENTIALS, done.stderr
     assert "Traceback" not in done.stderr
     assert revoked[5:] not in done.stderr
+
+
+DISCORD_TOKEN = "MTEwMDAwMDAwMDAwMDAwMDkwMA.Gabcde.canary-token-of-init"
+
+
+IN_A_SERVER = ("--user", "42:Ann", "--group", "100:Team", "--right", "VIEW_CHANNEL")
+
+
+@pytest.fixture(scope="module")
+def discord() -> Iterator[str]:
+    """Address of an emulated Discord that knows DISCORD_TOKEN, in whose server the bot may only look."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "adapters.emulators", "--platform", "discord", "--token", DISCORD_TOKEN, *IN_A_SERVER],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        yield json.loads(process.stdout.readline())["url"]
+        process.terminate()
+
+
+def test_discord_bot_is_asked_for_in_the_same_way(discord: str, tmp_path: Path) -> None:
+    """Token, owner and folder of a Discord bot; a right that it still lacks is told, and is no reason to ask again."""
+    file = tmp_path / "pilothouse.toml"
+    console = Script("nonsense", DISCORD_TOKEN, "ann", "42", "", "")
+    assert run_setup(file, {}, console, chat=DISCORD, api_base=discord) == ExitCode.OK
+    config = load(file, {}, to_run=True)
+    assert (config.discord.api_base, config.access.owners) == (discord, ("discord:42",))
+    assert config.platforms()["discord"]["token"] == DISCORD_TOKEN
+    assert config.telegram.token is None
+    shown = "\n".join(console.shown)
+    assert "canary" not in shown
+    assert "In Team the bot lacks" in shown
+    assert "docs/discord.md" in shown
