@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -88,20 +89,33 @@ def run(
         raise typer.Exit(run_service(config, os.environ, until_stdin_closes=until_stdin_closes))
 
 
+class InitPlatform(StrEnum):
+    """What `init` can set up."""
+
+    TELEGRAM = "telegram"
+    DISCORD = "discord"
+
+
 @app.command()
 def init(
+    platform: Annotated[
+        InitPlatform, typer.Argument(help="Whose bot it is: `telegram` or `discord`.")
+    ] = InitPlatform.TELEGRAM,
     config: ConfigOption = DEFAULT_FILE,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     api_base: Annotated[
         str | None,
-        typer.Option("--api-base", metavar="URL", help="Another Bot API than Telegram's own: a server, an emulator."),
+        typer.Option(
+            "--api-base", metavar="URL", help="Another server than the platform's own: a Bot API server, an emulator."
+        ),
     ] = None,
 ) -> None:
     """Ask a few questions and write the configuration file."""
-    from gateway.setup import Console, run_setup
+    from gateway.setup import DISCORD, TELEGRAM, Console, run_setup
 
     with _failures(as_json=False):
-        raise typer.Exit(run_setup(config, os.environ, Console(), api_base=api_base, force=force))
+        chat = DISCORD if platform is InitPlatform.DISCORD else TELEGRAM
+        raise typer.Exit(run_setup(config, os.environ, Console(), chat=chat, api_base=api_base, force=force))
 
 
 @app.command()

@@ -171,14 +171,11 @@ def test_gateway_whose_token_is_refused(telegram: str, tmp_path: Path) -> None:
 DISCORD_TOKEN = "MTEwMDAwMDAwMDAwMDAwMDkwMA.Gabcde.canary-token-of-init"
 
 
-IN_A_SERVER = ("--user", "42:Ann", "--group", "100:Team", "--right", "VIEW_CHANNEL")
-
-
 @pytest.fixture(scope="module")
 def discord() -> Iterator[str]:
-    """Address of an emulated Discord that knows DISCORD_TOKEN, in whose server the bot may only look."""
+    """Address of an emulated Discord that knows DISCORD_TOKEN."""
     with subprocess.Popen(
-        [sys.executable, "-m", "adapters.emulators", "--platform", "discord", "--token", DISCORD_TOKEN, *IN_A_SERVER],
+        [sys.executable, "-m", "adapters.emulators", "--platform", "discord", "--token", DISCORD_TOKEN],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -189,7 +186,7 @@ def discord() -> Iterator[str]:
 
 
 def test_discord_bot_is_asked_for_in_the_same_way(discord: str, tmp_path: Path) -> None:
-    """Token, owner and folder of a Discord bot; a right that it still lacks is told, and is no reason to ask again."""
+    """Token, owner and folder of a Discord bot; what the bot still needs is told where to look."""
     file = tmp_path / "pilothouse.toml"
     console = Script("nonsense", DISCORD_TOKEN, "ann", "42", "", "")
     assert run_setup(file, {}, console, chat=DISCORD, api_base=discord) == ExitCode.OK
@@ -199,5 +196,5 @@ def test_discord_bot_is_asked_for_in_the_same_way(discord: str, tmp_path: Path) 
     assert config.telegram.token is None
     shown = "\n".join(console.shown)
     assert "canary" not in shown
-    assert "In Team the bot lacks" in shown
+    assert "This is emulated_bot" in shown
     assert "docs/discord.md" in shown
