@@ -63,6 +63,8 @@ class Bot:
     user: User
     granted: Intent = PRIVILEGED
     """Privileged intents that are switched on for the application."""
+    endpoint: str | None = None
+    """Where the application wants its interactions sent; the gateway then tells of none."""
     real_names: bool = False
     """Its client speaks to Discord's own host names, led here by its connector: addresses in answers use them, too."""
     commands: dict[str, dict[str, JsonObject]] = field(default_factory=dict[str, dict[str, JsonObject]])

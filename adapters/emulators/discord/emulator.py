@@ -116,18 +116,22 @@ class DiscordEmulator(People):
         bot: Id | None = None,
         name: str = "emulated_bot",
         intents: int = int(PRIVILEGED),
+        endpoint: str | None = None,
     ) -> JsonObject:
         """Register an application with its bot user.
 
         Its id is the one written in the token's first part, as in real tokens, or else `bot`. `intents` are the
-        privileged ones that are switched on for it.
+        privileged ones that are switched on for it. With an `endpoint` its interactions do not come by the gateway; the
+        emulator calls nobody.
         """
         number = str(bot) if bot is not None else _id_in(token)
         if number is None or not number.isdecimal():
             raise NotPossible("a token begins with the bot's id in base64 and a dot; or pass the id as bot=")
         user = User(id=number, username=name, bot=True)
         self._platform.world.users[user.id] = user
-        self._platform.bots[token] = Bot(token=token, user=user, granted=Intent(intents) & PRIVILEGED)
+        self._platform.bots[token] = Bot(
+            token=token, user=user, granted=Intent(intents) & PRIVILEGED, endpoint=endpoint
+        )
         return user_object(user)
 
     def add_user(self, user: Id, name: str, *, username: str | None = None, is_bot: bool = False) -> JsonObject:

@@ -462,8 +462,9 @@ class People:
             parent=parent,
         )
         self._platform.world.interactions[interaction.token] = interaction
-        body = self._interaction_object(interaction, place, bot)
-        self._platform.tell_bot(bot, "INTERACTION_CREATE", body)
+        if bot.endpoint is None:
+            body = self._interaction_object(interaction, place, bot)
+            self._platform.tell_bot(bot, "INTERACTION_CREATE", body)
         self._platform.spawn(self._fail_in_time(interaction))
         return {"id": interaction.id, "type": int(type)}
 

@@ -55,7 +55,7 @@ def get_my_application(platform: Platform, call: Call) -> JsonObject:
         "tags": [],
         "hook": True,
         "redirect_uris": [],
-        "interactions_endpoint_url": None,
+        "interactions_endpoint_url": bot.endpoint,
         "role_connections_verification_url": None,
         "event_webhooks_url": None,
         "event_webhooks_status": 1,

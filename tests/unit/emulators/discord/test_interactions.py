@@ -229,6 +229,24 @@ async def test_a_form_is_filled_in(bot: RawBot, emulator: DiscordEmulator, line:
     assert emulator.messages(GENERAL)[0]["content"] == "noted"
 
 
+async def test_an_endpoint_takes_interactions_from_the_gateway(bot: RawBot, emulator: DiscordEmulator) -> None:
+    """An application that wants its interactions elsewhere gets none by the gateway, and the person sees them fail."""
+    emulator.add_bot("NDM.other", name="other", endpoint="https://example.org/interactions")
+    emulator.add_guild(200, "Other", members=[ALICE], bots=[43])
+    emulator.add_channel(200, "talk", channel=201)
+    other = RawBot(emulator.url, "NDM.other", bot.http)
+    assert (await other.ok("GET", "/applications/@me"))["interactions_endpoint_url"]
+    line = await other.ready()
+    sent = await other.send(201, components=[ROW])
+    pressed = await emulator.press(ALICE, sent["id"], button="Go")
+    await emulator.say(ALICE, "after", chat=201)
+    while (await line.until("MESSAGE_CREATE"))["content"] != "after":
+        pass
+    assert "INTERACTION_CREATE" not in [one["t"] for one in line.got]
+    await emulator.advance(3)
+    assert (await emulator.answer(pressed["id"]))["state"] == "failed"
+
+
 async def test_a_person_presses_what_is_there(bot: RawBot, emulator: DiscordEmulator) -> None:
     """Absent and disabled buttons, and messages without any, cannot be pressed."""
     disabled = {"type": 1, "components": [{**ROW["components"][0], "disabled": True}]}  # type: ignore[index]
