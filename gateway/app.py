@@ -526,13 +526,14 @@ class Gateway:
             self.delivery.wake(place)
 
     async def _private_place(self, principal: str) -> Place | None:
-        """The chat that bears the person's own id: on every platform that has such chats it is the private one."""
+        """The chat that bears the person's own id, as on Telegram, or else the one where he last wrote to us alone."""
         platform, _, person = principal.partition(":")
         account = self.connections.account_of(platform)
         if account is None:
             return None
         rows = await place_rows.threads(self.store.database, platform, account)
-        return next((row.place for row in rows if row.place.chat == person and row.place.thread is None), None)
+        own = next((row.place for row in rows if row.place.chat == person and row.place.thread is None), None)
+        return own or await inbound.private_place(self.store.database, platform, account, principal)
 
     # ------------------------------------------------------------------------------------------------ upkeep
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from adapters.contract import Environment, Health, Inbound, InboundKind, Intake, Sender, SenderKind
@@ -55,6 +57,8 @@ class Listening:
     async def open(self) -> Me:
         """Check the token; see `Connection.open`."""
         self._me = await self._connection.open(self._frame, self._lost)
+        if not self._connection.sees_content:
+            log.warning("the Message Content Intent is off: in servers only what mentions the bot is read")
         return self._me
 
     async def run(self) -> None:
@@ -110,6 +114,8 @@ class Listening:
                 self._event("MESSAGE_DELETE", {**data, "id": number}, f"{mark}:{number}")
         elif name in EVENTS:
             self._event(name, data, mark)
+        elif name == "GUILD_ROLE_CREATE":
+            self._learn_roles([an_object(data.get("role"))])
 
     def _begin(self, name: str, data: Payload) -> None:
         self._state = Health(state="ready")
@@ -141,6 +147,7 @@ class Listening:
     def _guild(self, name: str, data: Payload, mark: str) -> None:
         """Servers that we are in are told of at the beginning as well, and after they could not be reached."""
         number = an_id(data.get("id"))
+        self._learn_roles(objects(data.get("roles")))
         came = name == "GUILD_CREATE" and number not in self._guilds
         went = name == "GUILD_DELETE" and data.get("unavailable") is not True
         if not number or not (came or went):
@@ -149,6 +156,11 @@ class Listening:
         where = Channel(id=number, kind="other", name=a_text(data.get("name")))
         event = Event(name=name, data=data, mark=mark)
         self._lanes.put(number, lambda: self._intake(read(event, where, self._me)))
+
+    def _learn_roles(self, roles: Sequence[Payload]) -> None:
+        ours = {an_id(role.get("id")) for role in roles if an_object(role.get("tags")).get("bot_id") == self._me.id}
+        if ours - self._me.roles:
+            self._me = replace(self._me, roles=self._me.roles | ours)
 
     # ---------------------------------------------------------------------------------------------------------- intake
 

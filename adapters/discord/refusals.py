@@ -16,6 +16,7 @@ THREAD_LOCKED = 160005
 _TOO_LATE = frozenset({10015, 10062, 40060, 50027})  # unknown or expired, or answered already
 _THREAD_GONE = frozenset({THREAD_ARCHIVED, THREAD_LOCKED})
 _GONE = frozenset({10003, 10004, 10008, 10013, 50001, 50005, 50007, 50013, *_THREAD_GONE})
+_PATIENCE = frozenset({20016, 20028, 30046})  # slow mode, a channel's writes, edits of old messages
 _REACTION = frozenset({10014, 30010, 90001})
 _NO_CREDENTIALS = "Discord does not know this token: ask the developer portal for it (Bot, Reset Token)"
 
@@ -40,7 +41,7 @@ def refusal(status: int, code: int, message: str, retry_after: float = 0.0) -> A
     """The error for an answer that is not a success; `code` is Discord's own, 0 if there is none."""
     said = f"Discord says {status}: {' '.join(message.split()) or 'nothing'} ({code})"
     match status:
-        case 429:
+        case _ if status == 429 or code in _PATIENCE:
             return RateLimited(said, retry_after=retry_after or 60.0)
         case _ if code in _TOO_LATE:
             return No(said, code)

@@ -16,6 +16,8 @@ class Me:
     id: str
     application: str = ""
     name: str = ""
+    roles: frozenset[str] = frozenset()
+    """Roles that Discord made for us alone: people pick them from the list of names by mistake."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +32,7 @@ class Words:
 
 def read_words(text: str, me: Me) -> Words:
     """Read the content of a message, in which people are mentioned as `<@id>`, in older messages as `<@!id>`."""
-    name = re.compile(rf"<@!?{re.escape(me.id)}>")
+    name = re.compile("|".join([rf"<@!?{re.escape(me.id)}>", *(rf"<@&{re.escape(role)}>" for role in me.roles)]))
     named = name.search(text) is not None
     plain = _without(text, name) if named else text
     command = _COMMAND.fullmatch(plain)

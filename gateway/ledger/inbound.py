@@ -283,6 +283,18 @@ async def newest_message(database: Database, place: Place) -> MessageRef | None:
     )
 
 
+async def private_place(database: Database, platform: str, account: str, principal: str) -> Place | None:
+    """Where a person last wrote to us alone, as far as his words are kept; None if he never did."""
+    rows = await database.read(
+        "SELECT chat, thread FROM inbound WHERE platform = ? AND account = ? AND principal = ? AND payload <> ''"
+        " AND json_extract(payload, '$.chat_kind') = 'private' ORDER BY id DESC LIMIT 1",
+        (platform, account, principal),
+    )
+    if not rows:
+        return None
+    return Place(platform=platform, account=account, chat=rows[0][0], thread=rows[0][1] or None)
+
+
 async def oldest_unfinished_ms(database: Database) -> int | None:
     """When the oldest row that is not done arrived, or None."""
     rows = await database.read("SELECT received_at_ms FROM inbound WHERE state <> 'done' ORDER BY id LIMIT 1")

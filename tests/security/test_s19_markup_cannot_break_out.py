@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.contract import ApprovalCard, Control, Place, Verbatim, View
+from adapters.discord import texts as discord
 from adapters.telegram.formatted import Formatted
 from adapters.telegram.texts import BELL, END_OF_TEXT, shown
 from adapters.terminal import TerminalAdapter
 from adapters.testing import Intake
 from tests.contract.adapter_worlds import ANN, ENVIRONMENT, telegram_world
 from tests.security.telegram_views import covered, entities
+from tests.support.discord_reader import pieces, readable, texts_of
 
 PRIVATE = Place(platform="telegram", account="900", chat=str(ANN))
 GROUP = Place(platform="telegram", account="900", chat="-100123")
@@ -64,6 +66,25 @@ async def test_telegram_shows_the_action_in_one_block(body: str, place: Place) -
             assert first in ("🔐 May I run this?", "Part 1 of 2")
             assert last in (BELL, END_OF_TEXT)
         await adapter.stop()
+
+
+@pytest.mark.parametrize("body", PAYLOADS)
+def test_discord_shows_the_action_as_it_is(body: str) -> None:
+    """One block that is the action; where a block cannot hold it, plain text that is. No link, no mention but ours."""
+    for card in cards(body):
+        assert isinstance(card, ApprovalCard | Verbatim)
+        lines = "\n".join(texts_of({"components": discord.card(card)}))
+        found = list(pieces(lines))
+        if "```" in body:
+            assert body in "".join(piece.text for piece in found)
+            assert {piece.kind for piece in found} <= {"text", "mention"}
+        else:
+            assert [piece.text for piece in found if piece.kind == "block"] == [body]
+            assert {piece.kind for piece in found} <= {"text", "block", "mention"}
+        assert [piece.text for piece in found if piece.kind == "mention"] in ([], ["<@42>"])
+        first, *_, last = readable(lines).split("\n")
+        assert first in ("🔐 May I run this?", "Part 1 of 2")
+        assert last in ("🔔 <@42>", discord.END_OF_TEXT)
 
 
 def pre_of(made: Formatted) -> list[str]:

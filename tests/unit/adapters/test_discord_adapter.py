@@ -199,6 +199,14 @@ async def test_thread_is_opened_when_the_first_thing_is_said_in_it() -> None:
         assert (await intake.until(said("and now fix them"))).place == mention.place
 
 
+async def test_bot_s_own_role_stands_for_the_bot() -> None:
+    """Discord lists a role with the bot's name beside the bot; whoever picks it means the bot."""
+    async with started() as (emulator, _, intake):
+        role = next(one["id"] for one in emulator.snapshot()["guilds"][0]["roles"] if "tags" in one)
+        await emulator.say(BEN, f"<@&{role}> look at this", chat=CHANNEL)
+        assert (await intake.until(said("look at this"))).addressed
+
+
 async def test_thread_that_another_process_opened_is_used() -> None:
     """A crash between opening and sending leaves a thread, which is found and not opened twice."""
     async with started() as (emulator, adapter, intake):

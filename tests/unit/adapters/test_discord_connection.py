@@ -37,6 +37,8 @@ MEANING: dict[tuple[int, int], type[AdapterError]] = {
     (404, 10062): Refused,
     (413, 40005): Refused,
     (429, 0): RateLimited,
+    (400, 20016): RateLimited,
+    (400, 30046): RateLimited,
     (500, 0): OutcomeUnknown,
     (502, 0): OutcomeUnknown,
 }

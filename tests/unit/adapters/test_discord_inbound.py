@@ -88,6 +88,14 @@ def test_name_in_a_message_is_taken_out() -> None:
     assert not read_words("<@9001> do it", ME).mentions_us
 
 
+def test_role_that_discord_made_for_us_is_our_name_too() -> None:
+    """People pick it from the list by mistake; other roles are nobody."""
+    me = Me(id="900", roles=frozenset({"901"}))
+    assert read_words("<@&901> do it", me).text == "do it"
+    assert read_words("<@&901> do it", me).mentions_us
+    assert not read_words("<@&902> do it", me).mentions_us
+
+
 def test_commands_are_words_behind_a_slash_at_the_beginning() -> None:
     """A path, an address and a slash in the middle are none."""
     assert read_words("/queue  do this\nand that ", ME).arguments == "do this\nand that"
