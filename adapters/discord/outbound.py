@@ -108,6 +108,9 @@ def changed_card(view: Answer | Notice) -> Message:
 
 def _fields(view: Spoken) -> dict[str, Any]:
     match view:
+        case Notice() if not texts.is_short(view):
+            parts = texts.as_card(texts.words(view), components.rows(view.controls))
+            return {"components": parts, "flags": COMPONENTS_V2 | SUPPRESS_EMBEDS, "allowed_mentions": _mentions(())}
         case Answer() | Notice():
             rows = components.rows(view.controls)
             return {

@@ -36,21 +36,31 @@ _OVER = frozenset({Phase.DONE, Phase.FAILED, Phase.STOPPED, Phase.INTERRUPTED})
 
 def content(view: Answer | Notice) -> str:
     """The content of a plain message; Refused if it is too long or says nothing."""
-    match view:
-        case Answer():
-            words, footer = render(view.markdown), small(view.footer)
-        case Notice():
-            words, footer = _LEVEL_SIGN[view.level] + escaped(view.text), ""
-        case _:
-            assert_never(view)
-    shown = "\n".join(filter(None, (REPEATED * view.repeat, words, footer)))
+    shown = words(view)
     if (units := units_utf16(shown)) > MAX_TEXT:
         raise Refused(
             f"this {type(view).__name__} has {units} of at most {MAX_TEXT} characters: cut it by the adapter's markup"
         )
-    if not is_visible(words):
-        raise Refused(f"this {type(view).__name__} has nothing in it that could be seen")
     return shown
+
+
+def words(view: Answer | Notice) -> str:
+    """What a plain message says, however long it is; Refused if that is nothing."""
+    match view:
+        case Answer():
+            said, footer = render(view.markdown), small(view.footer)
+        case Notice():
+            said, footer = _LEVEL_SIGN[view.level] + escaped(view.text), ""
+        case _:
+            assert_never(view)
+    if not is_visible(said):
+        raise Refused(f"this {type(view).__name__} has nothing in it that could be seen")
+    return "\n".join(filter(None, (REPEATED * view.repeat, said, footer)))
+
+
+def is_short(view: Notice) -> bool:
+    """Whether it is within a plain message; what is not may be within a card."""
+    return units_utf16(words(view)) <= MAX_TEXT
 
 
 def card(view: TurnCard | Verbatim | ApprovalCard) -> list[Component]:
@@ -76,8 +86,8 @@ def small(line: str) -> str:
 def _turn(view: TurnCard) -> list[Component]:
     phase = view.phase.value[:1].upper() + view.phase.value[1:]
     told = one_line(view.headline).casefold().startswith(phase.casefold())
-    words = view.headline if told else " · ".join(filter(None, (phase, view.headline)))
-    head = f"{_PHASE_SIGN.get(view.phase, '▸')} {words}"
+    state = view.headline if told else " · ".join(filter(None, (phase, view.headline)))
+    head = f"{_PHASE_SIGN.get(view.phase, '▸')} {state}"
     if view.phase in _OVER:
         line = " · ".join(short(part) for part in (head, *view.labels, view.footer) if part)
         return [text(escaped(line)), *rows(view.controls)]
@@ -121,6 +131,6 @@ def person(text: str) -> str:
     return text
 
 
-def as_card(words: str, buttons: Sequence[Component]) -> list[Component]:
-    """A plain message as a card: a message that was one stays one."""
-    return checked([text(words), *buttons], "message")
+def as_card(said: str, buttons: Sequence[Component]) -> list[Component]:
+    """The words of a plain message as a card: a message that was one stays one, and it may say twice as much."""
+    return checked([text(said), *buttons], "message")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +145,48 @@ async def test_form_that_was_opened_before_the_kill_denies_after_it(world: World
     assert asking(await in_threads(world)) == []
     assert world.rows("SELECT decision FROM approvals") == [("denied",)]
     await world.platform.assert_clean()
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(180)
+async def test_what_was_said_while_nobody_listened_is_answered(world: World) -> None:
+    """Discord keeps nothing for us: threads, archived ones too, and direct messages are read from history, in order."""
+    await world.start()
+    roots = [await world.say(f"<@{DISCORD_BOT}> hello", chat=DISCORD_CHANNEL) for _ in range(2)]
+    await world.say("hello")
+
+    async def said(chat: str, pattern: str) -> list[str]:
+        return re.findall(pattern, "\n".join([shown_in(message) for message in await world.seen(chat)]))
+
+    async def greeted() -> bool:
+        threads = await world.platform.call("threads", chat=DISCORD_CHANNEL)
+        chats = [*map(_id, threads), DISCORD_OWNER]
+        return len(threads) == 2 and all([await said(chat, "built-in demo model") for chat in chats])
+
+    await world.until(greeted)
+    await world.quiet()
+    await world.kill()
+    first, second = map(_id, roots)
+    for text in ("echo one", "echo two"):
+        await world.say(text, chat=first)
+    await world.say("echo three", chat=second)
+    await world.platform.call("archive_thread", user=DISCORD_OWNER, thread=second)
+    await world.say("echo four")
+    await world.start()
+
+    echoed = "echo (one|two|three|four)"
+
+    async def answered() -> bool:
+        chats = {first: 2, second: 1, DISCORD_OWNER: 1}
+        return all([len(await said(chat, echoed)) >= count for chat, count in chats.items()])
+
+    await world.until(answered)
+    await world.quiet()
+    answers_now = [await said(chat, echoed) for chat in (first, second, DISCORD_OWNER)]
+    assert answers_now == [["one", "two"], ["three"], ["four"]]
+    assert world.rows("SELECT count(*) FROM inbound WHERE kind = 'message'") == [(7,)]
+    await world.platform.assert_clean()
+
+
+def _id(thing: dict[str, Any]) -> str:
+    return str(thing["id"])

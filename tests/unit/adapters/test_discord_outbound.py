@@ -110,9 +110,17 @@ def test_answer_is_a_plain_message() -> None:
     assert shown["flags"] == outbound.SUPPRESS_EMBEDS
 
 
+def test_long_words_of_ours_are_a_card() -> None:
+    """A list that is too long for a plain message is shown all the same, up to what a card holds."""
+    shown = fields(Notice(text="x" * 3000, controls=(STOP,)))
+    assert shown_in(shown) == "x" * 3000
+    assert [one["type"] for one in shown["components"]] == [10, 1]
+    assert "content" not in shown
+
+
 TOO_MUCH = {
     "long answer": Answer(markdown="x" * 2001),
-    "long notice": Notice(text="x" * 2001),
+    "long notice": Notice(text="x" * 4001),
     "long verbatim": Verbatim(title="t", text="x" * 4000),
     "long approval": ApprovalCard(title="t", body="x" * 3000, lines=("y" * 900, "z" * 200)),
     "many buttons": Notice(text="x", controls=tuple(Control(label="b", token=f"t{n}") for n in range(26))),
