@@ -94,12 +94,13 @@ class InitPlatform(StrEnum):
 
     TELEGRAM = "telegram"
     DISCORD = "discord"
+    SLACK = "slack"
 
 
 @app.command()
 def init(
     platform: Annotated[
-        InitPlatform, typer.Argument(help="Whose bot it is: `telegram` or `discord`.")
+        InitPlatform, typer.Argument(help="`telegram`, `discord`; `slack` prints the manifest of the app to create.")
     ] = InitPlatform.TELEGRAM,
     config: ConfigOption = DEFAULT_FILE,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
@@ -109,11 +110,17 @@ def init(
             "--api-base", metavar="URL", help="Another server than the platform's own: a Bot API server, an emulator."
         ),
     ] = None,
+    name: Annotated[str, typer.Option("--name", help="Slack: what the app is called.")] = "Pilothouse",
+    url: Annotated[
+        str, typer.Option("--url", metavar="URL", help="Slack: the public address of HTTP events, in place of sockets.")
+    ] = "",
 ) -> None:
     """Ask a few questions and write the configuration file."""
-    from gateway.setup import DISCORD, TELEGRAM, Console, run_setup
+    from gateway.setup import DISCORD, TELEGRAM, Console, print_manifest, run_setup
 
     with _failures(as_json=False):
+        if platform is InitPlatform.SLACK:
+            raise typer.Exit(print_manifest(name, url))
         chat = DISCORD if platform is InitPlatform.DISCORD else TELEGRAM
         raise typer.Exit(run_setup(config, os.environ, Console(), chat=chat, api_base=api_base, force=force))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,23 @@ from gateway.secrets import Secret, redact
 from runtime.clock import SystemClock
 
 TOKEN_TRIES = 3
+
+_CREATE_APP = """
+This is the manifest of the app. At https://api.slack.com/apps choose Create New App, From a manifest, your workspace,
+and paste it. Then, on the app's page:
+
+  OAuth & Permissions   Install to Workspace      gives bot_token       xoxb-…
+"""
+NEXT_STEPS_SOCKET = f"""{_CREATE_APP}\
+  Basic Information     App-Level Tokens,
+                        connections:write         gives app_token       xapp-…
+
+Put both into [slack] (see config.example.toml), and run `pilothouse doctor`: it names whatever is missing."""
+NEXT_STEPS_HTTP = f"""{_CREATE_APP}\
+  Basic Information     App Credentials           gives signing_secret
+
+Put both into [slack] with mode = "http", let your proxy hand on to http_listen, and run `pilothouse doctor`: it names
+whatever is missing."""
 
 
 class Console:
@@ -134,6 +152,24 @@ def run_setup(
         console.say("Nobody is the owner yet: the first start prints a code to send to the bot.")
     if chat.afterwards:
         console.say(chat.afterwards)
+    return ExitCode.OK
+
+
+def print_manifest(name: str, url: str = "") -> int:
+    """Print the manifest of the Slack app to create, and on standard error what to do with it; returns the exit code.
+
+    With a `url`, Slack calls that address; without one it is asked for a socket.
+    """
+    from adapters.slack.manifest import manifest
+
+    if url:
+        try:
+            server_address(url)
+        except Wrong as wrong:
+            raise Unavailable(f"--url {wrong.message}; {wrong.remedy}.") from None
+    made = manifest(name, mode="http" if url else "socket", url=url)
+    typer.echo(json.dumps(made, indent=2, ensure_ascii=False))
+    typer.echo(NEXT_STEPS_HTTP if url else NEXT_STEPS_SOCKET, err=True)
     return ExitCode.OK
 
 

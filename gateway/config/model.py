@@ -265,6 +265,12 @@ class SlackSection(Section):
     signing_secret_file: LocalPath | None = None
     """A file that holds the signing secret and nothing else."""
 
+    config_token: Secret | None = None
+    """A configuration token, `xoxe.xoxp-…`, with which `doctor` sees the app's own settings; nothing else uses it."""
+
+    config_token_file: LocalPath | None = None
+    """A file that holds the configuration token and nothing else."""
+
     api_base: Url = "https://slack.com/api"
     """Address of the Web API; another one for an emulator."""
 

@@ -27,6 +27,7 @@ SLOTS: tuple[tuple[str, str], ...] = (
     ("slack", "bot_token"),
     ("slack", "app_token"),
     ("slack", "signing_secret"),
+    ("slack", "config_token"),
     ("discord", "token"),
 )
 

@@ -22,12 +22,16 @@ class App:
     app_token: str
     signing_secret: str
     verification_token: str
+    config_token: str = "xoxe.xoxp-1-emulated"  # noqa: S105 - opens nothing but this emulator
+    """The token of the app's owner, for its manifest."""
     enterprise: str | None = None
     agent: bool = True
     scopes: set[str] = field(default_factory=lambda: set(DEFAULT_SCOPES))
     events: set[str] = field(default_factory=lambda: set(DEFAULT_EVENTS))
     commands: set[str] | None = None
     """Slash commands of the manifest; None takes any."""
+    interactive: bool = True
+    """Whether the manifest switches interactivity on."""
     request_url: str | None = None
     """Where events are posted; None means Socket Mode."""
     revoked: str | None = None

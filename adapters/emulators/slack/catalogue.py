@@ -64,6 +64,7 @@ class Method:
     scopes: tuple[str, ...]
     tier: Tier
     app_token: bool = False
+    config_token: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,9 @@ class Problem:
     what: str
 
 
-def _method(name: str, parameters: str, tier: Tier, scopes: str = "", *, app_token: bool = False) -> Method:
+def _method(
+    name: str, parameters: str, tier: Tier, scopes: str = "", *, app_token: bool = False, config_token: bool = False
+) -> Method:
     """`channel! text` reads: channel is required, text is not."""
     words = parameters.split()
     return Method(
@@ -85,6 +88,7 @@ def _method(name: str, parameters: str, tier: Tier, scopes: str = "", *, app_tok
         scopes=tuple(scopes.split()),
         tier=tier,
         app_token=app_token,
+        config_token=config_token,
     )
 
 
@@ -99,6 +103,7 @@ METHODS: Final = {
     for method in (
         _method("api.test", "error foo", Tier.T4),
         _method("auth.test", "", Tier.SPECIAL),
+        _method("apps.manifest.export", "app_id!", Tier.T3, config_token=True),
         _method("apps.connections.open", "", Tier.T3, "connections:write", app_token=True),
         _method(
             "chat.postMessage",

@@ -106,7 +106,7 @@ class Wire:
         data |= {"result": body} if error is None else {"error": error.error}
         self._answered(request, entry, data)
         headers = {"X-Slack-Req-Id": self._platform.new_uuid().replace("-", "")}
-        if method is not None and not method.app_token:
+        if method is not None and not (method.app_token or method.config_token):
             headers["X-OAuth-Scopes"] = self._platform.app.provided
             headers["X-Accepted-OAuth-Scopes"] = ",".join(method.scopes)
         if error is not None:
@@ -138,6 +138,12 @@ class Wire:
         app = self._platform.app
         if not token:
             raise ApiError("not_authed")
+        if method.config_token or token == app.config_token:
+            if not method.config_token:
+                raise ApiError("not_allowed_token_type")
+            if token != app.config_token:
+                raise ApiError("invalid_auth")
+            return
         if token not in (app.bot_token, app.app_token):
             raise ApiError("invalid_auth")
         if app.revoked is not None:

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from adapters.emulators.slack.call import Handler
-from adapters.emulators.slack.methods import chat, conversations, files, people, reactions, sessions, streams, views
+from adapters.emulators.slack.methods import (
+    apps,
+    chat,
+    conversations,
+    files,
+    people,
+    reactions,
+    sessions,
+    streams,
+    views,
+)
 
 HANDLERS: dict[str, Handler] = {
+    **apps.HANDLERS,
     **chat.HANDLERS,
     **conversations.HANDLERS,
     **files.HANDLERS,
