@@ -231,7 +231,7 @@ _CAME = frozenset({"member_joined_channel", "channel_unarchive", "group_unarchiv
 def _membership(event: _Event) -> Inbound:
     """Somebody came or went: we ourselves (`what` is "us"), or the person whose id `what` is. An archived channel is
     one that we are out of."""
-    user = a_text(event.body.get("user"))
+    user = a_text(event.body.get("user")) or a_text(event.body.get("actor_id"))
     about_us = not event.kind.startswith("member_") or user == event.me.user
     sender = person(a_text(event.body.get("inviter")) or user, event.team, "", event.me) if user else _NOBODY
     found = event.inbound(InboundKind.MEMBERSHIP, {}, sender, joined=event.kind in _CAME)
