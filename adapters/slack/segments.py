@@ -18,6 +18,7 @@ from adapters.slack.texts import short, task_state, task_title
 
 LIFE_MS = 240_000
 BUDGET_BYTES = 9_000
+LITTLE_ROOM = 1_000
 MAX_ROWS = 48
 ROW_BYTES = 40
 """What a row weighs besides its words."""
@@ -132,7 +133,10 @@ def _task(number: int, state: str, words: str) -> Payload:
 
 
 def _within(text: str, room: int) -> str:
-    """The beginning of a text that is within so many bytes, up to the end of a block or line or word if it is cut."""
+    """The beginning of a text that is within so many bytes, up to the end of a block or line or word if it is cut.
+
+    In what little is left at the end of a stream no word is cut in two: a new stream has room for it.
+    """
     if len(text.encode()) <= room:
         return text
     part = text.encode()[:room].decode("utf-8", "ignore")
@@ -140,7 +144,7 @@ def _within(text: str, room: int) -> str:
         at = part.rfind(end)
         if at > len(part) // 2:
             return part[: at + len(end)]
-    return part
+    return part if room >= LITTLE_ROOM else ""
 
 
 def closing(text: str) -> str:
