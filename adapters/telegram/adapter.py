@@ -47,6 +47,7 @@ from adapters.telegram.polling import Polling
 from adapters.telegram.refusals import is_shown_already, is_too_late
 from adapters.telegram.settings import Settings
 from adapters.telegram.texts import number
+from adapters.telegram.webhook import Webhook
 from adapters.telegram.words import Me
 
 TOPIC_NAME_LENGTH = 128
@@ -61,7 +62,7 @@ class TelegramAdapter:
         self._markup = TelegramMarkup()
         self._me = Me(id=int(settings.token.partition(":")[0]), username="")
         self._connection: Connection | None = None
-        self._polling: Polling | None = None
+        self._way_in: Polling | Webhook | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -104,12 +105,12 @@ class TelegramAdapter:
     @property
     def health(self) -> Health:
         """Whether updates arrive."""
-        return Health(state="stopped") if self._polling is None else self._polling.health
+        return Health(state="stopped") if self._way_in is None else self._way_in.health
 
     # ----------------------------------------------------------------------------------------------------- life cycle
 
     async def start(self, intake: Intake) -> None:
-        """Check the token, set the menu of commands if it changed, and poll; see the contract."""
+        """Check the token, set the menu of commands if it changed, and poll or be called; see the contract."""
         if self._task is not None:
             raise RuntimeError("the adapter runs already")
         connection = Connection(self._settings)
@@ -117,19 +118,26 @@ class TelegramAdapter:
             self._me = await _identity(connection)
             commands = self._settings.commands
             await _set_commands(connection, (self._environment.commands or None) if commands is None else commands)
+            way_in = await self._way(connection, intake)
         except BaseException:
             await connection.close()
             raise
         self._connection = connection
-        polling = Polling(
+        self._way_in = way_in
+        self._task = asyncio.create_task(way_in.run(), name=f"telegram {self.account}")
+
+    async def _way(self, connection: Connection, intake: Intake) -> Polling | Webhook:
+        if self._settings.mode == "webhook":
+            webhook = Webhook(connection, self._read, intake, self._environment, self._settings)
+            await webhook.open()
+            return webhook
+        return Polling(
             connect=lambda: Connection(self._settings),
             read=self._read,
             intake=intake,
             environment=self._environment,
             seconds=self._settings.poll_seconds,
         )
-        self._polling = polling
-        self._task = asyncio.create_task(polling.run(), name=f"telegram {self.account}")
 
     def _read(self, update: Payload) -> Inbound:
         return inbound.read(update, self._me)
@@ -139,8 +147,8 @@ class TelegramAdapter:
         task, self._task = self._task, None
         connection, self._connection = self._connection, None
         try:
-            if task is not None and self._polling is not None:
-                self._polling.stop()
+            if task is not None and self._way_in is not None:
+                self._way_in.stop()
                 await _ended(task)
         finally:
             if connection is not None:

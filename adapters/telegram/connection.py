@@ -34,6 +34,7 @@ _METHODS = (
     "SendMessage",
     "SetMessageReaction",
     "SetMyCommands",
+    "SetWebhook",
 )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from adapters.contract import Diagnosis
 from adapters.errors import AdapterError, BadCredentials
 from adapters.telegram.connection import Connection
 from adapters.telegram.outbound import Request
-from adapters.telegram.payload import Payload, a_text, an_object
+from adapters.telegram.payload import Payload, a_number, a_text, an_object
 from adapters.telegram.refusals import Conflict
 from adapters.telegram.settings import Settings
 
@@ -18,6 +19,8 @@ WATCH_SECONDS = 6
 
 async def diagnose(connection: Connection, me: Payload, settings: Settings) -> Sequence[Diagnosis]:
     """Look at the bot's own settings, at a webhook, and whether somebody else polls."""
+    if settings.mode == "webhook":
+        return (*_bot(me), *await _own_webhook(connection, settings))
     webhook = await _webhook(connection)
     other = () if webhook else await _other_poller(connection, min(WATCH_SECONDS, settings.poll_seconds))
     return (*_bot(me), *webhook, *other)
@@ -49,6 +52,20 @@ async def _webhook(connection: Connection) -> Sequence[Diagnosis]:
     message = "A webhook is set for this bot, so polling gets nothing."
     remedy = "stop the program that set it, and call deleteWebhook"
     return (Diagnosis(id="telegram.webhook", level="error", message=message, remedy=remedy),)
+
+
+async def _own_webhook(connection: Connection, settings: Settings) -> Sequence[Diagnosis]:
+    hook = an_object(await connection.call(Request(method="getWebhookInfo", fields={})))
+    url, trouble = a_text(hook.get("url")), a_text(hook.get("last_error_message"))
+    if url not in ("", settings.webhook_url):
+        message = f"A webhook is set for this bot that is not ours: {urlsplit(url).hostname} gets its messages."
+        remedy = "stop the program that set it, or correct telegram.webhook_url"
+        return (Diagnosis(id="telegram.webhook", level="error", message=message, remedy=remedy),)
+    if trouble and a_number(hook.get("pending_update_count")):
+        message = f"Telegram could not get through to telegram.webhook_url: {trouble}"
+        remedy = "check that your reverse proxy passes its path on to telegram.webhook_listen, and that we run"
+        return (Diagnosis(id="telegram.webhook_calls", level="warning", message=message, remedy=remedy),)
+    return ()
 
 
 async def _other_poller(connection: Connection, seconds: int) -> Sequence[Diagnosis]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeGuard, cast
+from typing import Any, Literal, TypeGuard, cast
+from urllib.parse import urlsplit
 
 # 1-64 characters is what the server accepts of a token (telegram-bot-api, `Client.cpp`).
 _TOKEN = re.compile(r"[1-9]\d{0,19}:[A-Za-z0-9_-]{1,64}")
 _COMMAND = re.compile(r"[a-z0-9_]{1,32}")
+_SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}")
 _KEYS = ("token", "token_file", "api_base", "mode", "poll_seconds", "request_seconds", "commands", "create_topics")
 _OF_THE_WEBHOOK = ("webhook_url", "webhook_listen", "webhook_secret")  # without a meaning while we poll
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +23,8 @@ class Settings:
     """The section `[telegram]`.
 
     `commands` are names with descriptions for the platform's menu, None to leave it as it is. `create_topics`: open a
-    topic when asked to, which needs that right in a group.
+    topic when asked to, which needs that right in a group. With `mode = "webhook"` Telegram posts to `webhook_url`, and
+    `webhook_listen` is where that arrives; without a `webhook_secret` each start makes one.
     """
 
     token: str = field(repr=False)
@@ -29,15 +33,25 @@ class Settings:
     request_seconds: float = 60.0
     commands: Mapping[str, str] | None = None
     create_topics: bool = False
+    mode: Literal["polling", "webhook"] = "polling"
+    webhook_url: str = ""
+    webhook_listen: str = "127.0.0.1:8643"
+    webhook_secret: str = field(default="", repr=False)
+
+    @property
+    def listen(self) -> tuple[str, int]:
+        """Host and port of `webhook_listen`."""
+        host, _, port = self.webhook_listen.rpartition(":")
+        return host.strip("[]"), int(port)
 
     @classmethod
     def read(cls, settings: Mapping[str, Any]) -> Settings:
         """Check the settings; ValueError names the key and the remedy, never a secret."""
         if unknown := sorted(set(settings) - {*_KEYS, *_OF_THE_WEBHOOK}):
-            raise ValueError(f"telegram.{unknown[0]}: no such key; there are {', '.join(_KEYS)}")
-        if (mode := settings.get("mode", "polling")) != "polling":
-            raise ValueError(f'telegram.mode: {mode!r} is not available; use "polling"')
-        return cls(
+            raise ValueError(f"telegram.{unknown[0]}: no such key; there are {', '.join((*_KEYS, *_OF_THE_WEBHOOK))}")
+        if (mode := settings.get("mode", cls.mode)) not in ("polling", "webhook"):
+            raise ValueError(f'telegram.mode: {mode!r} is not available; use "polling" or "webhook"')
+        polling = cls(
             token=_token(settings),
             api_base=_address(settings.get("api_base", cls.api_base)),
             poll_seconds=int(_number(settings, "poll_seconds", cls.poll_seconds, 1, 50)),
@@ -45,6 +59,7 @@ class Settings:
             commands=_commands(settings.get("commands")),
             create_topics=_flag(settings, "create_topics"),
         )
+        return polling if mode == "polling" else _with_webhook(polling, settings)
 
 
 def _token(settings: Mapping[str, Any]) -> str:
@@ -65,6 +80,25 @@ def _address(value: object) -> str:
     if not isinstance(value, str) or not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", value):
         raise ValueError("telegram.api_base: must be an http(s) address without a query, as https://api.telegram.org")
     return value.rstrip("/")
+
+
+def _with_webhook(polling: Settings, settings: Mapping[str, Any]) -> Settings:
+    """Limits: https://core.telegram.org/bots/api#setwebhook."""
+    url, listen = settings.get("webhook_url"), settings.get("webhook_listen", Settings.webhook_listen)
+    parts = urlsplit(url) if isinstance(url, str) else None
+    if parts is None or not parts.hostname or parts.scheme != ("http" if parts.hostname in _LOOPBACK else "https"):
+        raise ValueError(
+            'telegram.webhook_url: must be the https address that Telegram is to call, with mode = "webhook"; your '
+            "reverse proxy passes its path on to telegram.webhook_listen"
+        )
+    if not isinstance(listen, str) or not re.fullmatch(r"(\[[^\]]+\]|[^:\s]+):\d{1,5}", listen):
+        raise ValueError("telegram.webhook_listen: must read <host>:<port>, as 127.0.0.1:8643")
+    secret = settings.get("webhook_secret")
+    if secret is not None and not (isinstance(secret, str) and _SECRET.fullmatch(secret)):
+        raise ValueError(
+            "telegram.webhook_secret: must be 1 to 256 of A-Z, a-z, 0-9, _ and -; without the key each start makes one"
+        )
+    return replace(polling, mode="webhook", webhook_url=str(url), webhook_listen=listen, webhook_secret=secret or "")
 
 
 def _number(settings: Mapping[str, Any], key: str, default: float, least: float, most: float) -> float:

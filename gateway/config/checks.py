@@ -169,10 +169,6 @@ def _absences(config: Config, *, platform_needed: bool) -> Iterator[Problem]:
 
 
 def _unbuilt(config: Config) -> Iterator[Problem]:
-    if config.telegram.mode == "webhook":
-        yield Problem(
-            key=("telegram", "mode"), message="is `webhook`, which this version cannot do yet", remedy='use "polling"'
-        )
     strangers = {entry.name for entry in entry_points(group="pilothouse.adapters")}
     built = {name for name in BUILT_IN if find_spec(f"adapters.{name}")}
     for platform in config.platforms():

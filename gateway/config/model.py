@@ -235,13 +235,35 @@ class TelegramSection(Section):
     """Address of the Bot API: another one for a Bot API server of your own, or an emulator."""
 
     mode: Literal["polling", "webhook"] = "polling"
-    """How messages come in. This version polls, which needs no public address; `webhook` is refused."""
+    """How messages come in: `polling` needs no public address; with `webhook` Telegram calls `webhook_url`."""
+
+    webhook_url: Url | None = None
+    """The https address that Telegram calls, with `mode = "webhook"`."""
+
+    webhook_listen: LoopbackAddress = "127.0.0.1:8643"
+    """Where those calls arrive, behind your reverse proxy, which passes the address's path on; loopback only."""
+
+    webhook_secret: Secret | None = None
+    """What Telegram shows with every call. Without it each start makes one. Also PILOTHOUSE_TELEGRAM_WEBHOOK_SECRET."""
+
+    webhook_secret_file: LocalPath | None = None
+    """A file that holds that secret and nothing else."""
 
     poll_seconds: Annotated[int, Field(ge=1, le=50)] = 25
     """How long one poll waits for news."""
 
     create_topics: bool = False
     """Open a topic where a new thread is wanted; in a group the bot needs that right."""
+
+    @model_validator(mode="after")
+    def _webhook_has_an_address(self) -> TelegramSection:
+        if self.token and self.mode == "webhook" and self.webhook_url is None:
+            raise Wrong(
+                "is missing, and mode is `webhook`",
+                "set it to the https address that Telegram is to call",
+                key=("webhook_url",),
+            )
+        return self
 
 
 class SlackSection(Section):

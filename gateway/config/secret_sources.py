@@ -24,6 +24,7 @@ CONFIG_VARIABLE = "PILOTHOUSE_CONFIG"
 
 SLOTS: tuple[tuple[str, str], ...] = (
     ("telegram", "token"),
+    ("telegram", "webhook_secret"),
     ("slack", "bot_token"),
     ("slack", "app_token"),
     ("slack", "signing_secret"),

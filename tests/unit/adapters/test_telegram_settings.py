@@ -19,7 +19,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"token": TOKEN, "token_file": "x"}, "remove one"),
     ({"token_file": "/nonexistent/secret"}, "telegram.token_file"),
     ({"token": TOKEN, "tokn": 1}, "telegram.tokn: no such key"),
-    ({"token": TOKEN, "mode": "webhook"}, "telegram.mode"),
+    ({"token": TOKEN, "mode": "push"}, "telegram.mode"),
+    ({"token": TOKEN, "mode": "webhook"}, "telegram.webhook_url"),
+    ({"token": TOKEN, "mode": "webhook", "webhook_url": "http://bot.example.org/x"}, "telegram.webhook_url"),
+    ({"token": TOKEN, "mode": "webhook", "webhook_url": "https://b.example/", "webhook_listen": "x"}, "webhook_listen"),
+    ({"token": TOKEN, "mode": "webhook", "webhook_url": "https://b.example/", "webhook_secret": ""}, "webhook_s"),
+    ({"token": TOKEN, "mode": "webhook", "webhook_url": "https://b.example/", "webhook_secret": "ü"}, "webhook_s"),
     ({"token": TOKEN, "api_base": "ftp://x"}, "telegram.api_base"),
     ({"token": TOKEN, "api_base": "https://x?y=z"}, "telegram.api_base"),
     ({"token": TOKEN, "poll_seconds": 0}, "telegram.poll_seconds"),
@@ -40,7 +45,7 @@ def test_wrong_settings_are_named(settings: dict[str, Any], told: str) -> None:
     with pytest.raises(ValueError) as caught:
         Settings.read(settings)
     assert told in str(caught.value)
-    assert "secret" not in str(caught.value).replace("/nonexistent/secret", "")
+    assert "secret" not in str(caught.value).replace("/nonexistent/secret", "").replace("webhook_secret", "")
     assert TOKEN not in str(caught.value)
 
 

@@ -284,10 +284,6 @@ def test_what_is_needed_to_run(file: Path, monkeypatch: pytest.MonkeyPatch) -> N
 UNBUILT = [
     ("[adapters.matrix]\nx = 1", "pilothouse.toml:1: adapters.matrix switches matrix on, and there is no adapter"),
     (
-        '[telegram]\ntoken = "1:abcdef"\nmode = "webhook"',
-        "pilothouse.toml:3: telegram.mode is `webhook`, which this version cannot do yet",
-    ),
-    (
         '[terminal]\nenabled = true\n[[models]]\nname = "a"\nprovider = "google"\nmodel = "m"\napi_key = "abcdefgh"',
         "pilothouse.toml:5: models[0].provider is `google`, and its library is not installed; install it with",
     ),
