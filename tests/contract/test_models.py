@@ -228,7 +228,7 @@ async def test_a_cancelled_request_ends_at_once(subject: Subject) -> None:
     task = asyncio.create_task(subject.model.step(asked(words=LONG), lambda delta: some.set()))
     await some.wait()
     task.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         with pytest.raises(asyncio.CancelledError):
             await task
     reply = await subject.model.step(asked(), lambda delta: None)

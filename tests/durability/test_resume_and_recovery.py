@@ -69,12 +69,12 @@ def config(store: SqliteStore, model: Any, **options: Any) -> AgentConfig:
     return AgentConfig(models=ModelRouter("main", model), store=store, session_id=SESSION, **options)
 
 
-async def message_of(agent: Agent, kind: type[EventMsg], timeout: float = 5.0) -> Any:
+async def message_of(agent: Agent, kind: type[EventMsg], timeout: float = 30.0) -> Any:
     """The next event of that kind; what comes before it is passed over."""
     return (await event_of(agent, kind, timeout)).msg
 
 
-async def event_of(agent: Agent, kind: type[EventMsg], timeout: float = 5.0) -> Event:
+async def event_of(agent: Agent, kind: type[EventMsg], timeout: float = 30.0) -> Event:
     async with asyncio.timeout(timeout):
         while (event := await agent.next_event()) is not None:
             if isinstance(event.msg, kind):
@@ -82,7 +82,7 @@ async def event_of(agent: Agent, kind: type[EventMsg], timeout: float = 5.0) -> 
     raise AssertionError(f"the stream ended without {kind.__name__}")
 
 
-async def rest_of(agent: Agent, timeout: float = 5.0) -> list[EventMsg]:
+async def rest_of(agent: Agent, timeout: float = 30.0) -> list[EventMsg]:
     """Every event until the stream ends."""
     seen: list[EventMsg] = []
     async with asyncio.timeout(timeout):
@@ -164,7 +164,7 @@ async def test_interrupted_approval_is_one_durable_terminal_transition(store: Sq
     )
     receipt = await agent.submit(ops.Interrupt(turn_id=asked.turn_id))
     assert receipt.status == "rejected"
-    await rest_of(agent, timeout=2.0)
+    await rest_of(agent, timeout=20.0)
     left = await stored(store)
     assert left.active_execution is not None
     assert left.pending_approval is not None
@@ -382,7 +382,7 @@ async def test_restart_closes_an_active_model_step_with_the_recovery_checkpoint(
     step = ActiveModelStep(model_step_id="step-1", step_index=0, started_at_ms=1_000)
     await store.save(replace(running(), active_model_step=step))
     agent = await create_agent(config(store, FailingModel(RuntimeError("must not be asked"))))
-    first = [await agent.next_event(timeout=5), await agent.next_event(timeout=5), await agent.next_event(timeout=5)]
+    first = [await agent.next_event(timeout=30), await agent.next_event(timeout=30), await agent.next_event(timeout=30)]
     assert [event.kind for event in first if event] == ["session_configured", "model_step_completed", "turn_aborted"]
     closed = first[1].msg if first[1] else None
     assert isinstance(closed, events.ModelStepCompleted)
@@ -586,7 +586,7 @@ async def test_a_retry_keeps_the_index_and_changes_the_id(store: SqliteStore) ->
 
 async def condition(holds: Any) -> None:
     """Return once it holds; the clock of the test stands still meanwhile."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not holds():
             await asyncio.sleep(0)
 
@@ -600,7 +600,7 @@ async def test_an_interrupt_ends_a_back_off(store: SqliteStore) -> None:
     turn = await message_of(agent, events.TurnStarted)
     assert (await message_of(agent, events.ModelStepCompleted)).outcome == "retrying"
     await agent.submit(ops.Interrupt(turn_id=turn.turn_id))
-    aborted = await message_of(agent, events.TurnAborted, timeout=2.0)
+    aborted = await message_of(agent, events.TurnAborted, timeout=20.0)
     assert (aborted.turn_id, aborted.outcome) == (turn.turn_id, "aborted")
     assert model.calls == 1
     await agent.aclose()
@@ -799,11 +799,11 @@ async def test_a_start_that_changes_nothing_writes_nothing(store: SqliteStore) -
     await agent.aclose()
     before, told = await stored(store), await journal(store)
     again = await create_agent(config(store, CountingModel()))
-    first = await again.next_event(timeout=5)
+    first = await again.next_event(timeout=30)
     assert first is not None
     assert isinstance(first.msg, events.SessionConfigured)
     assert first.sequence is None
-    history = await again.next_event(timeout=5)
+    history = await again.next_event(timeout=30)
     assert history is not None
     assert isinstance(history.msg, events.SessionHistory)
     assert answers(history.msg.events) == ["done"]

@@ -114,7 +114,7 @@ class Session(RuleBasedStateMachine):
         self.run(self.open())
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self.runner.run(asyncio.wait_for(work, 20))
+        return self.runner.run(asyncio.wait_for(work, 90))
 
     async def open(self) -> None:
         self.mortal = Mortal(self.store)
@@ -143,7 +143,7 @@ class Session(RuleBasedStateMachine):
 
     async def settle(self) -> None:
         """Let the session go on until it waits for the test."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not (self.agent.ended or self.agent.resting or self.waits()):
                 await asyncio.sleep(0)
 
@@ -310,7 +310,7 @@ class Session(RuleBasedStateMachine):
         self.puppet.by_itself = True
         if self.puppet.asked is not None:
             await self.let_answer(ModelReply(parts=(TextPart(text="words"),), usage=Usage()), None)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while not self.agent.resting and not self.agent.ended:
                 approval = self.agent.checkpoint.pending_approval
                 if approval is not None and approval.decision is None:

@@ -220,7 +220,7 @@ async def test_a_loop_that_restarts_find(stage: Stage) -> None:
     await world.say("/loop 2 stall and work")
     await stage.server.held.wait()
     await world.kill()
-    await world.start(cautious=True)
+    await world.start(options={"CAUTIOUS": "1"})
     asks = await world.find("A restart interrupted the loop in iteration 1 of 2. What it did until then stays.")
     assert buttons(asks) == ["Continue from iteration 1", "Leave it"]
     await world.quiet()

@@ -44,7 +44,7 @@ async def approved(
     model = ScriptedModel([list(calls), "finished"])
     agent = await create_agent(AgentConfig(models=ModelRouter("m", model), store=store, session_id="s", tools=[tool]))
     await agent.submit(ops.Message(text="go"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         async for event in agent.events():
             if isinstance(event.msg, events.ApprovalRequested):
                 if meanwhile is not None:

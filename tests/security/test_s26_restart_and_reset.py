@@ -130,12 +130,12 @@ async def test_whichever_save_is_lost_the_call_runs_at_most_once(
             continue
         await agent.submit(ops.Message(text="go"), "m-1")
         while not agent.ended and (await stored(store)).active_execution is None and not await over(store):
-            await agent.next_event(timeout=5)
+            await agent.next_event(timeout=30)
         while not agent.ended and not await over(store):
             approval = (await stored(store)).pending_approval
             if approval is not None and approval.decision is None:
                 await agent.submit(approve(approval.request_id))
-            elif await agent.next_event(timeout=5) is None:
+            elif await agent.next_event(timeout=30) is None:
                 break
         await agent.aclose()
     assert await over(store)

@@ -89,7 +89,7 @@ async def test_no_tool_reaches_outside(tmp_path: Path, opener: Opener, aim: str)
     for trap, path in paths.items():
         if trap == "url" and aim.startswith("write_file"):
             continue  # a folder called `file:` inside the workspace: odd, and harmless
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             told = await attempt(aim, path, context, opener)
         assert told.startswith("refused: "), (trap, told)
         assert SECRET not in told, trap

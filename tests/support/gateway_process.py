@@ -3,7 +3,7 @@
 `KILL_AT=point:n` in the environment kills it with SIGKILL when it passes the point for the n-th time. Which points it
 passed is appended to the file in `POINTS_FILE`, if there is one, before the kill can happen. With `CAUTIOUS` its
 sessions recover by the library's options, which give up what a restart interrupted, and not by the gateway's, which go
-on.
+on. With `CARELESS` its store tells a commit before it is on disk.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from runtime.config import AgentConfig
+    from runtime.store.writer import Connection
 
 
 class KillAt:
@@ -52,12 +53,28 @@ def be_cautious() -> None:
     Agents.config_for = cautious  # type: ignore[method-assign]
 
 
+def be_careless() -> None:
+    """Let the store open its file with `synchronous=NORMAL`: for the control run of a test of power losses."""
+    from runtime.store import opening
+
+    setting = opening._set
+
+    async def careless(connection: Connection, path: Path, pragma: str, value: str, expected: int) -> None:
+        if pragma == "synchronous":
+            value, expected = "NORMAL", 1
+        await setting(connection, path, pragma, value, expected)
+
+    opening._set = careless
+
+
 def main() -> int:
     from gateway.service import run_service
 
     os.umask(0o077)
     if os.environ.get("CAUTIOUS"):
         be_cautious()
+    if os.environ.get("CARELESS"):
+        be_careless()
     log = os.environ.get("POINTS_FILE")
     faults = KillAt(os.environ.get("KILL_AT", ":0"), Path(log) if log else None)
     return run_service(Path(sys.argv[1]), os.environ, faults=faults)

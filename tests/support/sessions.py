@@ -36,7 +36,7 @@ async def agent_on(store: Any, model: Model, **options: Any) -> AsyncIterator[Ag
         await agent.aclose()
 
 
-async def event_of(agent: Agent, kind: type[M], timeout: float = 5.0) -> Event:
+async def event_of(agent: Agent, kind: type[M], timeout: float = 30.0) -> Event:
     """The next event of that kind; what comes before it is passed over."""
     async with asyncio.timeout(timeout):
         while (event := await agent.next_event()) is not None:
@@ -45,14 +45,14 @@ async def event_of(agent: Agent, kind: type[M], timeout: float = 5.0) -> Event:
     raise AssertionError(f"the stream ended without {kind.__name__}")
 
 
-async def seen(agent: Agent, kind: type[M], timeout: float = 5.0) -> M:
+async def seen(agent: Agent, kind: type[M], timeout: float = 30.0) -> M:
     """What the next event of that kind says."""
     msg = (await event_of(agent, kind, timeout)).msg
     assert isinstance(msg, kind)
     return msg
 
 
-async def rest_of(agent: Agent, timeout: float = 5.0) -> list[EventMsg]:
+async def rest_of(agent: Agent, timeout: float = 30.0) -> list[EventMsg]:
     """Every event until the stream ends."""
     rest: list[EventMsg] = []
     async with asyncio.timeout(timeout):
@@ -61,7 +61,7 @@ async def rest_of(agent: Agent, timeout: float = 5.0) -> list[EventMsg]:
     return rest
 
 
-async def condition(holds: Callable[[], Any], timeout: float = 5.0) -> None:
+async def condition(holds: Callable[[], Any], timeout: float = 30.0) -> None:
     """Return once it holds."""
     async with asyncio.timeout(timeout):
         while not holds():

@@ -9,7 +9,7 @@ import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -86,15 +86,15 @@ class World:
 
     # ------------------------------------------------------------------------------------------- the gateway
 
-    async def start(self, kill_at: str = "", *, cautious: bool = False) -> None:
+    async def start(self, kill_at: str = "", *, options: Mapping[str, str] | None = None) -> None:
         """Start the gateway and return when it asks the platform for updates, or has died.
 
-        A `cautious` one gives up what a restart interrupted, where the gateway goes on by itself.
+        `options` are more variables of `gateway_process.py`.
         """
         after = (await self.platform.journal())[-1:]
         number = after[0].number if after else 0
         environment = {**os.environ, "KILL_AT": kill_at or ":0", "POINTS_FILE": str(self.points)}
-        environment |= {"CAUTIOUS": "1"} if cautious else {}
+        environment |= dict(options or {})
         with self._log.open("ab") as log:
             self.gateway = await asyncio.create_subprocess_exec(
                 sys.executable, str(ROOT / "tests" / "support" / "gateway_process.py"), str(self.config),

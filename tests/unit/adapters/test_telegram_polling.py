@@ -124,7 +124,7 @@ class Bench(Generic[IntakeOfBench]):
 
     async def next_offset(self) -> int | None:
         """The offset of the next poll."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             return await self.source.asked.get()
 
 

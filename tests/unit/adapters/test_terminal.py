@@ -105,7 +105,7 @@ async def test_end_of_input_is_told() -> None:
     adapter, intake = TerminalAdapter(ENVIRONMENT, lines("last words"), io.StringIO()), Intake()
     await adapter.start(intake)
     await intake.until(lambda all_of_them: len(all_of_them) == 1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while adapter.health.state != "stopped":
             await asyncio.sleep(0)
     assert adapter.health.detail == "the input has ended"

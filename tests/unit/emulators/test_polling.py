@@ -14,7 +14,7 @@ from tests.unit.emulators.raw_client import RawBot
 
 async def waiting(emulator: TelegramEmulator) -> None:
     """Return once a poll waits."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not emulator.polls():
             await asyncio.sleep(0)
 

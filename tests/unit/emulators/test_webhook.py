@@ -34,7 +34,7 @@ class Receiver:
 
     async def count(self, number: int) -> None:
         """Return once that many posts have come."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while len(self.got) < number:
                 self.arrived.clear()
                 await self.arrived.wait()
@@ -197,7 +197,7 @@ async def test_webhook_and_polling_exclude_each_other(
 ) -> None:
     """Setting a webhook ends the waiting poll; polling is refused until it is deleted; nothing pending is lost."""
     poll = bot.poll()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while not emulator.polls():
             await asyncio.sleep(0)
     await bot.result("setWebhook", url=receiver.url)

@@ -315,7 +315,7 @@ async def test_a_turn_can_be_stopped_while_its_context_is_summarised(store: Sqli
         turn = await seen(agent, events.TurnStarted)
         await blocking.started.wait()
         await agent.submit(ops.Interrupt(turn_id=turn.turn_id))
-        assert (await seen(agent, events.TurnAborted, timeout=2)).turn_id == turn.turn_id
+        assert (await seen(agent, events.TurnAborted, timeout=20)).turn_id == turn.turn_id
         assert blocking.cancelled == 1
         assert (await stored(store)).context_epoch == 0
 

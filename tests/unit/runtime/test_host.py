@@ -341,7 +341,7 @@ async def test_journals_are_kept_to_their_limits(store: SqliteStore) -> None:
         assert await runtime.cursor("reader", "a") == latest
         assert await runtime.sessions_beyond_cursor("reader") == ()
         await rounds(clock, 10, 7)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while len((await store.event_page("a", limit=100)).events) > 5:
                 await asyncio.sleep(0)
         assert (await store.event_page("a")).latest_sequence == latest
