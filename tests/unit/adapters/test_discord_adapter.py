@@ -550,6 +550,33 @@ async def test_history_fills_the_gap_of_a_session_that_was_forgotten() -> None:
         assert len(heard) == len({key for one in heard for key in one.keys}) == 5
 
 
+async def test_gateway_that_the_client_gives_up_is_taken_up_again() -> None:
+    """A code after which the library ends makes us begin anew, and what was missed is read."""
+    async with started() as (emulator, adapter, intake):
+        mention = await mentioned(emulator, intake)
+        await adapter.send(mention.place, Notice(text="I look"), "key", 1)
+        await emulator.say(BEN, "in the thread", chat=mention.place.thread)
+        await intake.until(said("in the thread"))
+        emulator.disconnect(how="close", code=4013)
+        await emulator.say(BEN, "missed", chat=mention.place.thread)
+        assert (await intake.until(said("missed"))).place == mention.place
+        await adapter.send(mention.place, Notice(text="still here"), "key 2", 1)
+        assert adapter.health.state == "ready"
+
+
+async def test_token_that_is_reset_while_we_run_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Health says so, and the reason is in the log without the token."""
+    async with started() as (emulator, adapter, intake):
+        emulator.fault("get_my_user", FaultKind.REFUSE, status=401, description="401: Unauthorized", times=1000)
+        emulator.disconnect(how="close", code=4004)
+        await emulator.wait_for(lambda: adapter.health.state == "failed")
+        assert "developer portal" in adapter.health.detail or "does not know this token" in adapter.health.detail
+        assert DISCORD_TOKEN.rpartition(".")[2] not in caplog.text
+        emulator.faults.clear()
+        await emulator.wait_for(lambda: adapter.health.state == "ready", timeout=60)
+        await mentioned(emulator, intake)
+
+
 async def test_edits_and_deletions_of_waiting_words_arrive() -> None:
     """An edit is its author's; a deletion too, though Discord does not say whose it was."""
     async with started() as (emulator, _, intake):

@@ -10,13 +10,21 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from adapters.contract import Inbound
+from adapters.discord.channels import Channel
+from adapters.discord.inbound import EVENTS
 from adapters.discord.lanes import MOST_WAITING, Lanes
+from adapters.discord.listening import Listening
 from adapters.discord.redirection import HOSTS, connector
 from adapters.discord.refusals import code_of, is_about_components, is_too_late, refusal
 from adapters.discord.settings import Settings
+from adapters.discord.words import Me
 from adapters.errors import AdapterError, BadCredentials, OutcomeUnknown, RateLimited, Refused, TargetGone
 from tests.contract.adapter_worlds import ENVIRONMENT
+from tests.unit.adapters.test_discord_inbound import NAMES, VALUES
 
 # Codes: https://discord.com/developers/docs/topics/opcodes-and-status-codes#json
 MEANING: dict[tuple[int, int], type[AdapterError]] = {
@@ -86,11 +94,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("settings", "told"), BAD)
-def test_bad_settings_are_named(settings: dict[str, Any], told: str) -> None:
+@pytest.mark.parametrize(("given_settings", "told"), BAD)
+def test_bad_settings_are_named(given_settings: dict[str, Any], told: str) -> None:
     """The error names the key, and never shows the token."""
     with pytest.raises(ValueError, match=told) as caught:
-        Settings.read(settings)
+        Settings.read(given_settings)
     assert "MTIz.abc" not in str(caught.value)
 
 
@@ -221,3 +229,58 @@ async def test_nothing_runs_after_stop() -> None:
     assert "not stored, on purpose" in lanes.trouble["1"]
     await lanes.stop()
     assert (work.done, lanes.trouble) == ([], {})
+
+
+# -------------------------------------------------------------------------------------------------------------- frames
+
+
+class _Gateway:
+    """As much of a connection as listening needs, with no Discord behind it."""
+
+    sees_content = True
+
+    def __init__(self) -> None:
+        self.frame: Callable[[dict[str, Any]], None] = lambda frame: None
+
+    async def open(self, frame: Callable[[dict[str, Any]], None], lost: Callable[[], None]) -> Me:
+        self.frame = frame
+        return Me(id="900")
+
+    def channel(self, number: str) -> Channel:
+        return Channel(id=number, kind="text")
+
+
+FRAMES = st.fixed_dictionaries(
+    {},
+    optional={
+        "t": st.sampled_from([*EVENTS, "READY", "RESUMED", "MESSAGE_DELETE_BULK", "GUILD_ROLE_CREATE", "X"]) | VALUES,
+        "d": st.dictionaries(
+            NAMES | st.sampled_from(["ids", "roles", "role", "tags", "guilds", "unavailable"]), VALUES
+        ),
+        "s": st.integers() | VALUES,
+    },
+)
+
+
+@settings(max_examples=30)  # each of them has an event loop of its own
+@given(st.lists(FRAMES, max_size=4))
+def test_no_frame_stops_us_from_listening(frames: list[dict[str, Any]]) -> None:
+    """Whatever the gateway sends, the next message is taken in."""
+    heard: list[str] = []
+    said = {"id": "7", "channel_id": "10", "guild_id": "1", "content": "still here", "author": {"id": "42"}}
+
+    async def intake(inbound: Inbound) -> None:
+        heard.append(inbound.text)
+
+    async def listen() -> None:
+        gateway = _Gateway()
+        listening = Listening(gateway, intake, ENVIRONMENT)  # type: ignore[arg-type]
+        await listening.open()
+        for frame in [*frames, {"t": "MESSAGE_CREATE", "d": said, "s": 1}]:
+            gateway.frame(frame)
+        async with asyncio.timeout(20):
+            while "still here" not in heard:
+                await asyncio.sleep(0)
+        await listening.stop()
+
+    asyncio.run(listen())
