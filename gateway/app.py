@@ -373,6 +373,7 @@ class Gateway:
         """Run until `stop`; then finish, or leave on disk, and end."""
         self.runtime.on_commit(self.delivery.committed)  # also what a session stores while it is being opened
         self.runtime.on_stored(self._stored)
+        self.runtime.on_live(self.delivery.showed)
         async with self._health() as address:
             try:
                 async with asyncio.TaskGroup() as group:

@@ -113,15 +113,16 @@ class Budget:
         chat = self._chat(place.chat, self._now_ms())
         chat.minute.limit = max(self._capabilities.sends_per_minute, round(60 * per_second))
 
-    def take(self, place: Place, *, live_edit: bool = False) -> None:
-        """One request goes out now."""
+    def take(self, place: Place, *, live_edit: bool = False, every_seconds: float | None = None) -> None:
+        """One request goes out now. `every_seconds`: the interval that this live edit keeps instead of the usual."""
         now = self._now_ms()
         chat = self._chat(place.chat, now)
         self._all.take(now)
         chat.burst.take(now)
         chat.minute.take(now)
         if live_edit:
-            chat.next_edit_ms = now + round(self._capabilities.edit_interval * 1000)
+            interval = self._capabilities.edit_interval if every_seconds is None else every_seconds
+            chat.next_edit_ms = now + round(interval * 1000)
 
     def ban(self, place: Place, until_ms: int) -> None:
         """The platform asked for patience: nothing goes to this chat before `until_ms`."""

@@ -110,6 +110,34 @@ def redact_registered(text: str) -> str:
     return text
 
 
+_TELEGRAM_BEGUN = re.compile(r"b(?:o(?:t(?:\d[^\s/]{0,60})?)?)?\Z")
+
+
+def without_begun_secret(text: str) -> str:
+    """The beginning of a text that grows, without an end that may yet turn out to be a part of a secret.
+
+    `redact` of it is a beginning of `redact` of every text that it can grow into.
+    """
+    while True:
+        begun = _TELEGRAM_BEGUN.search(text)
+        length = max(_begun(text), len(text) - begun.start() if begun else 0)
+        # In base64 the character before belongs to it as well, also to what has not begun yet.
+        text = text[: max(0, len(text) - length - 1)]
+        if not length:
+            return text
+
+
+def _begun(text: str) -> int:
+    """Length of the longest end of the text that begins a registered secret."""
+    longest = 0
+    for form in tuple(_forms):
+        size = min(len(form) - 1, len(text))
+        while size > longest and not text.endswith(form[:size]):
+            size -= 1
+        longest = max(longest, size)
+    return longest
+
+
 def redact_all(value: Any) -> Any:
     """`redact` for every text inside lists, tuples and mappings; other values pass, secrets become the mask."""
     match value:

@@ -19,6 +19,7 @@ TEXTS: Final[dict[str, str]] = {
     "card.stopped": "Stopped",
     "card.stopped_by": "Stopped by {who}",
     "card.interrupted": "Interrupted by a restart",
+    "stream.queue": "{n} queued",
     "card.recovered": "↻ Restarted, going on by itself",
     "card.retrying": "The model service did not answer, trying again",
     "card.steered": "{who}: {text}",
@@ -123,6 +124,7 @@ TEXTS: Final[dict[str, str]] = {
     # The end of a turn
     "answer.empty": "Done. There is nothing to add.",
     "answer.file": "The whole answer as a file",
+    "answer.stopped": "(stopped)",
     "answer.thread_gone": "The thread of this conversation is gone, so this comes here.",
     "answer.repeat": "sent again, it may be there twice",
     "stop.done": "⏹ Stopped by {who}.",

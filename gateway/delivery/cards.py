@@ -8,13 +8,14 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 
-from adapters.contract import MessageRef, Phase, Place, Reaction, ThreadStatus, TurnCard
+from adapters.contract import MessageRef, Phase, Place, Reaction, Stream, ThreadStatus, TurnCard
 from gateway.delivery.border import Destination
 from gateway.ledger.digest import digest_of
 from gateway.ledger.surfaces import Letter, SurfaceRow, ref_in
 from gateway.views.card import turn_card
 from gateway.views.loop import LoopProgress
 from gateway.views.loop_card import LOOP_CHOICES, loop_card
+from gateway.views.stream import Writing, turn_stream, written
 from gateway.views.turn import SessionState, TurnState, recovered, stalled
 
 CARD_AFTER_SECONDS = 1.5
@@ -25,6 +26,8 @@ TYPING_EVERY_SECONDS = 4.5
 MARK_AFTER_SECONDS = 1.0
 """A message that is answered by then needs no mark: marks are paid from the budget that answers need."""
 STALL_SECONDS = 300.0
+STREAM_EVERY_SECONDS = 1.0
+"""What was written meanwhile goes out together. Slack takes 100 pieces a minute, Telegram's drafts 20 in 5 s."""
 MAX_EDIT_FAILURES = 3
 TICKS = ((6, 5.0), (14, 15.0), (sys.maxsize, 30.0))
 """(up to which tick, its seconds): every 5 s for half a minute, every 15 s for two more, then every 30 s."""
@@ -75,6 +78,17 @@ class LiveCard:
     failures: int = 0
     typing: bool = False
     marking: bool = False
+    title: str | None = None
+    streams: bool = False
+    """It is a native stream: what was shown of its text stays, and its end is the answer."""
+    drafts: bool = False
+    """Beside it, what is being written is shown as a draft."""
+    writing: Writing | None = None
+    streamed: str = ""
+    """What this process has shown of the text."""
+    writing_soon: bool = False
+    draft_due: bool = False
+    draft_failures: int = 0
     status: str = ""
     ticks: int = 0
     ticking: bool = False
@@ -126,9 +140,30 @@ class LiveCard:
         """The message on the platform, once it is known."""
         return None if self.message_id is None else ref_in(self.place, self.message_id)
 
-    def view(self, now_ms: int) -> TurnCard:
+    def view(self, now_ms: int) -> TurnCard | Stream:
         """What the card should show now."""
+        if self.streams:
+            return turn_stream(self.session.state, now_ms, self.text, stream_id=self.turn_id, labels=self.labels)
         return turn_card(self.session.state, now_ms, token=self.token, labels=self.labels)
+
+    @property
+    def text(self) -> str:
+        """What a stream of it says. Once somebody spoke, or something was taken back, nothing is added to it: the
+        answer is a message of its own then."""
+        if self.turn.steered:
+            return self.streamed
+        now = written(self.turn, self.writing)
+        return now if now.startswith(self.streamed) else self.streamed
+
+    @property
+    def to_draft(self) -> Stream | None:
+        """The draft that is due."""
+        if not (self.drafts and self.draft_due) or self.over or self.turn.steered:
+            return None
+        text = written(self.turn, self.writing)
+        if not text or text == self.streamed:
+            return None
+        return Stream(stream_id=self.turn_id, markdown=text)
 
     @property
     def digest(self) -> str:
@@ -170,7 +205,7 @@ class LiveCard:
         if self.over:
             return None
         state = "suspended" if self.waiting else "processing"
-        return None if state == self.status else ThreadStatus(state=state)
+        return None if state == self.status else ThreadStatus(state=state, title=self.title)
 
     def adopt(self, surface: SurfaceRow) -> None:
         """The card was sent before: by an earlier process, or just now."""

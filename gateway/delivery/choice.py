@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from adapters.contract import Place, Reaction, ThreadStatus, View
+from adapters.contract import Place, Reaction, Stream, ThreadStatus, View
 from gateway.budget import Priority
 from gateway.delivery.cards import LiveCard
 from gateway.delivery.opening import Step
@@ -40,12 +40,15 @@ class ShowCard:
     what: Literal["send", "edit"]
 
 
+Sign: TypeAlias = ThreadStatus | Reaction | Stream
+
+
 @dataclass(frozen=True, slots=True)
 class GiveSign:
-    """A sign of life: typing, the platform's own working state, or the mark that says that a message was taken."""
+    """A sign of life: typing, the platform's own working state, a mark on the message that was taken, or a draft."""
 
     card: LiveCard
-    view: ThreadStatus | Reaction | None = None
+    view: Sign | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +157,8 @@ def _signs(work: Work) -> Iterable[Job]:
             yield GiveSign(card, status)
         if work.marks and (mark := card.to_accept) is not None:
             yield GiveSign(card, mark)
+        if (draft := card.to_draft) is not None:
+            yield GiveSign(card, draft)
 
 
 def next_due_ms(work: Work, now_ms: int) -> int | None:

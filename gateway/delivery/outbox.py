@@ -71,7 +71,8 @@ class Outbox:
         adapter = self._resources.adapter(card.place)
         states = adapter is not None and adapter.capabilities.native_stop
         marks = adapter is not None and adapter.capabilities.reactions
-        if card.to_send or card.to_edit or card.to_type or (states and card.to_mark) or (marks and card.to_accept):
+        signs = (states and card.to_mark) or (marks and card.to_accept) or card.to_draft
+        if card.to_send or card.to_edit or card.to_type or signs:
             self._lane(card.place).wake(rows=False)
             self._start(_key(card.place))
 

@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 
 import msgspec
 
-from adapters.contract import Answer, MessageRef, Notice, Phase, Place, ThreadStatus, View
+from adapters.contract import Answer, Document, MessageRef, Notice, Phase, Place, ThreadStatus, View
 from gateway.budget import Priority
 from gateway.delivery.border import Destination, Directory, Peek
 from gateway.delivery.cards import LiveCard, Session
@@ -32,6 +32,7 @@ from gateway.views.card import label_lines, turn_card
 from gateway.views.loop_card import loop_card, loop_end
 from gateway.views.messages import answer, end_notice, removed, trouble
 from gateway.views.show import plain, whole
+from gateway.views.stream import in_full, last_stream
 from runtime.protocol import events
 from runtime.protocol.approvals import PendingApproval
 from runtime.protocol.context import JsonValue
@@ -117,9 +118,15 @@ class Planning:
             return
         if run is not None and run.head is not None:
             said = f"{as_markdown(run.head)}\n\n{said or say('answer.empty')}"
-        views = await self._answer(place, said, reply_to)
+        if (shown := self._streamable(session, place, said)) is not None:
+            self._close_card(session, event, place, None, planned, text=shown)  # its end is the answer
+            planned.places.add(place)
+            views = [view for view in await self._answer(place, shown, None) if isinstance(view, Document)]
+        else:
+            views = await self._answer(place, said, reply_to)
         self._plan(planned, event, session, "answer", place, views, Priority.ANSWER)
-        self._close_card(session, event, place, None, planned)
+        if shown is None:
+            self._close_card(session, event, place, None, planned)
 
     async def _aborted(self, session: Session, event: Event, planned: Planned) -> None:
         msg, turn = event.msg, session.state.turn
@@ -138,12 +145,35 @@ class Planning:
         if run is not None and run.head is not None:
             notice = replace(notice, text=f"{run.head}\n{notice.text}")
         new = self._surface(session, msg.turn_id, token, choices) if choices else None
-        if turn.phase is Phase.STOPPED and msg.by and self._is_shown(session.live, place):
-            self._close_card(session, event, place, who, planned, new)  # which says it, so that nothing else has to
+        shown = self._streamable(session, place, turn.partial)
+        if turn.partial.strip() and shown is None:
+            await self._partial(session, event, place, turn.partial, planned)
+        untold = run is not None and run.head is not None
+        if turn.phase is Phase.STOPPED and msg.by and not untold and self._is_shown(session.live, place):
+            # The card says it, so that nothing else has to.
+            self._close_card(session, event, place, who, planned, new, text=shown)
             planned.places.add(place)
             return
         self._plan(planned, event, session, "end", place, [notice], Priority.CONTROL, new)
-        self._close_card(session, event, place, who, planned)
+        self._close_card(session, event, place, who, planned, text=shown)
+
+    async def _partial(self, session: Session, event: Event, place: Place, text: str, planned: Planned) -> None:
+        """What the model had written when it was stopped is kept, and says so."""
+        views = list(await self._answer(place, text, None))
+        last = max((n for n, view in enumerate(views) if isinstance(view, Answer)), default=None)
+        if last is not None:
+            view = views[last]
+            assert isinstance(view, Answer)
+            views[last] = replace(view, footer=say("answer.stopped"), notify=False)
+        self._plan(planned, event, session, "partial", place, views, Priority.ANSWER)
+
+    def _streamable(self, session: Session, place: Place, answer: str | None) -> str | None:
+        """All that the turn says, if its stream is there to say it; None where the answer is a message of its own."""
+        live, turn = session.live, session.state.turn
+        if live is None or turn is None or not live.streams or turn.steered or not self._is_shown(live, place):
+            return None
+        text = in_full(turn, answer)
+        return text if (answer or "").strip() and text.startswith(live.streamed) else None
 
     def _is_shown(self, card: LiveCard | None, place: Place) -> bool:
         """The card is on the platform and can be changed."""
@@ -172,8 +202,12 @@ class Planning:
         who: str | None,
         planned: Planned,
         offer: NewSurface | None = None,
+        text: str | None = None,
     ) -> None:
-        """Whatever the card shows, it is to collapse, with the controls of `offer`. It may be on its way just now."""
+        """Whatever the card shows, it is to collapse, with the controls of `offer`. It may be on its way just now.
+
+        `text`: it is a stream, and ends with all of this.
+        """
         live, turn = session.live, session.state.turn
         if live is None or turn is None:
             return
@@ -184,13 +218,20 @@ class Planning:
         if not live.wanted:
             return  # nobody has seen a card of this turn, and nobody will
         go_on = None if offer is None else offer.token
-        last = turn_card(
+        last: View = turn_card(
             session.state, self._now, labels=live.labels, who=who, with_cost=live.private, go_on=go_on
         )  # fmt: skip
+        priority = Priority.ANSWER
+        if live.streams:
+            priority = Priority.PROGRESS if text is None and offer is None else Priority.ANSWER
+            last = last_stream(
+                turn, live.streamed if text is None else text, last.headline,
+                stream_id=live.turn_id, labels=live.labels, controls=last.controls,
+            )  # fmt: skip
         source = deliveries.event_source(session.id, live.first_sequence)
         planned.statements += [
             deliveries.drop_card(source, self._now),
-            surfaces.close_card(session.id, turn.turn_id, last, self._now),
+            surfaces.close_card(session.id, turn.turn_id, last, self._now, priority),
         ]
         if offer is not None and live.surface_id is not None:
             end = deliveries.event_source(session.id, event.sequence or 0)

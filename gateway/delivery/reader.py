@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from adapters.contract import Phase, Place
+from adapters.contract import Phase, Place, Stream, View
 from gateway.budget import Priority
 from gateway.delivery.alarms import Alarms
 from gateway.delivery.border import CONSUMER, Directory, Journal, Peek
@@ -20,6 +20,7 @@ from gateway.delivery.cards import (
     CARD_AFTER_SECONDS,
     MARK_AFTER_SECONDS,
     STALL_SECONDS,
+    STREAM_EVERY_SECONDS,
     TYPING_AFTER_SECONDS,
     TYPING_EVERY_SECONDS,
     LiveCard,
@@ -31,12 +32,13 @@ from gateway.delivery.planning import Planned, Planning
 from gateway.delivery.policy import pause_seconds
 from gateway.delivery.resources import Resources
 from gateway.ledger import surfaces
-from gateway.ledger.deliveries import DeliveryRow, Part
+from gateway.ledger.deliveries import DeliveryRow, Part, last_view
 from gateway.ledger.surfaces import SurfaceRow
 from gateway.views.card import label_lines, lost_card
 from gateway.views.loop import loop_events, of_state
 from gateway.views.loop_card import LOOP_CHOICES
-from gateway.views.turn import SessionState, TurnState, fold, fold_all, stopping
+from gateway.views.stream import Writing
+from gateway.views.turn import SessionState, TurnState, fold, fold_all, stopping, told
 from runtime.errors import CommitUnknown
 from runtime.loop_moves import loop_of, loop_of_turn
 from runtime.protocol import events
@@ -77,6 +79,7 @@ class Reader:
         self._planning = Planning(directory, peek, resources)
         self._heads = _Heads()
         self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._writing: dict[str, Writing] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._at_rest = asyncio.Event()
         self._at_rest.set()
@@ -90,6 +93,33 @@ class Reader:
             self._heads.at_hand.setdefault(session_id, deque(maxlen=BATCH)).extend(stored)
         self._at_rest.clear()
         self._start(session_id)
+
+    def showed(self, session_id: str, event: Event) -> None:
+        """The session shows something that is not stored: text while it is written."""
+        if not isinstance(event.msg, events.AssistantDelta):
+            return
+        msg, writing = event.msg, self._writing.get(session_id)
+        if writing is None or writing.step_id != msg.model_step_id:
+            writing = self._writing[session_id] = Writing(turn_id=msg.turn_id, step_id=msg.model_step_id)
+        writing.text += msg.text
+        session = self._sessions.get(session_id)
+        card = None if session is None else session.live
+        if card is not None and (card.streams or card.drafts):
+            self._wrote(card, writing)
+
+    def _wrote(self, card: LiveCard, writing: Writing) -> None:
+        """A stream is looked at once in a while; what was written meanwhile goes out together."""
+        card.writing = writing
+        if not card.writing_soon:
+            card.writing_soon = True
+            soon = self._resources.clock.now_ms() + round(STREAM_EVERY_SECONDS * 1000)
+            self._alarms.set(soon, lambda: self._show_writing(card))
+
+    def _show_writing(self, card: LiveCard) -> None:
+        card.writing_soon = False
+        if not card.over:
+            card.draft_due = card.drafts
+            self._outbox.look(card)
 
     def stopping(self, session_id: str, turn_id: str) -> None:
         """Somebody stops the turn: its card says so at once."""
@@ -223,7 +253,11 @@ class Reader:
     async def _close_lost(self, surface: SurfaceRow) -> None:
         """Its turn is not in the journal any more: the card must not say "working" for ever."""
         now = self._resources.clock.now_ms()
-        await self._resources.database.write([surfaces.close(surface.id, lost_card(), now)])
+        shown = await last_view(self._resources.database, surface.id)
+        last: View = lost_card()
+        if isinstance(shown, Stream):
+            last = replace(shown, title=lost_card().headline, closed=True)
+        await self._resources.database.write([surfaces.close(surface.id, last, now)])
         self._outbox.wake(surface.place, repairs_first=True)
 
     # ------------------------------------------------------------------------------------------------- reading on
@@ -427,10 +461,18 @@ class Reader:
         )
         if card.private:
             self._resources.account(card.place).budget.of_one_person(card.place)
+            self._let_stream(card)
         if not session.known:
             await self._find_card(card)
         session.known = True
         return card
+
+    def _let_stream(self, card: LiveCard) -> None:
+        """In a private chat a platform with streams shows the text while it is written."""
+        adapter = self._resources.adapter(card.place)
+        way = "none" if adapter is None else adapter.capabilities.native_stream
+        card.streams, card.drafts = way == "chunks", way == "draft"
+        card.writing = self._writing.get(card.session.id)
 
     async def _recall(self, session: Session, event: Event) -> None:
         """Something of a turn of which the beginning was read before a restart: read the turn again."""
@@ -488,6 +530,9 @@ class Reader:
         if before is not None and before is not session.live:
             self._end(before)
         live = session.live
+        if session.state.turn is not None and session.state.turn.over:
+            self._writing.pop(session.id, None)
+            session.state = told(session.state)
         if live is not None and live.over:
             self._end(live)
             session.live = None
@@ -569,7 +614,7 @@ class Reader:
         if card.over or card.waiting:
             return
         card.ticks += 1
-        if card.message_id is not None:
+        if card.message_id is not None and not card.streams:
             card.late = True
             self._outbox.look(card)
         self._keep_time(card)

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Sequence, Set
 from dataclasses import replace
 from typing import Literal, Protocol, assert_never
 
-from adapters.contract import Adapter, Capabilities, Place, Reaction, Sent, ThreadStatus, Typing, View
+from adapters.contract import Adapter, Capabilities, Place, Reaction, Sent, Stream, ThreadStatus, Typing, View
 from adapters.errors import AdapterError, BadCredentials, MarkupRefused, NotConnected, RateLimited, Refused, TargetGone
 from gateway.budget import Priority
 from gateway.delivery import policy
-from gateway.delivery.cards import MAX_EDIT_FAILURES, LiveCard
+from gateway.delivery.cards import MAX_EDIT_FAILURES, STREAM_EVERY_SECONDS, LiveCard
+from gateway.delivery.choice import Sign
 from gateway.delivery.opening import Step
 from gateway.delivery.policy import (
     After,
@@ -34,7 +35,7 @@ from gateway.ledger.digest import digest_of
 from gateway.ledger.surfaces import NewSurface
 from gateway.ledger.threads import Opening, parent_of
 from gateway.strings import say
-from gateway.views.messages import in_parent_chat, repeated
+from gateway.views.messages import answer, in_parent_chat, repeated
 from runtime.store.writer import Result, Statement
 
 log = logging.getLogger("pilothouse.gateway.delivery")
@@ -393,9 +394,8 @@ class Sending:
             return
         account.budget.take(place)
         done = surfaces.edited(repair.surface_id, repair.digest, self._now)
-        never = surfaces.not_editable(repair.surface_id, repair.digest, self._now)
         if not adapter.capabilities.can_edit:
-            await self._repaired(repair, never)
+            await self._never(repair, adapter)
             return
         try:
             await adapter.edit(repair.ref, repair.view)
@@ -407,17 +407,17 @@ class Sending:
             if error.moved_to is not None:
                 await self._follow(place, error.moved_to)
             else:
-                await self._repaired(repair, never)
+                await self._never(repair, adapter)
         except (Refused, MarkupRefused) as error:
             log.warning("a message in %s keeps what it shows: %s", place, policy.reason_of(error))
-            await self._repaired(repair, never)
+            await self._never(repair, adapter)
         except Exception as error:  # noqa: BLE001 - the edit may have been made, and is made again later
             _log_fault(error, repair.view)
             self._edit_failures += 1
             account.budget.ban(place, self._now + round(policy.pause_seconds(self._edit_failures - 1) * 1000))
             if self._edit_failures >= policy.SAFE_ATTEMPTS:
                 self._edit_failures = 0
-                await self._repaired(repair, never)
+                await self._never(repair, adapter)
         else:
             account.reached()
             self._edit_failures = 0
@@ -425,9 +425,21 @@ class Sending:
             await self._repaired(repair, done)
             self._resources.faults.reach("delivery.sent.after")
 
-    async def _repaired(self, repair: Repair, statement: Statement) -> None:
-        await self._write([statement])
+    async def _never(self, repair: Repair, adapter: Adapter) -> None:
+        """The message keeps what it shows. Where it was to bring the answer, that is a message of its own then."""
+        unit, view = [surfaces.not_editable(repair.surface_id, repair.digest, self._now)], repair.view
+        if isinstance(view, Stream) and repair.priority is not Priority.PROGRESS:
+            unit += deliveries.plan(
+                source=f"stream:{repair.surface_id}", surface="answer", place=_place_of(repair),
+                views=answer(view.markdown or view.title, adapter.markup), priority=Priority.ANSWER, now_ms=self._now,
+            )  # fmt: skip
+        await self._repaired(repair, *unit)
+
+    async def _repaired(self, repair: Repair, *statements: Statement) -> None:
+        await self._write(statements)
         self._lane.repaired(repair)
+        if len(statements) > 1:
+            self._lane.changed()
 
     # --------------------------------------------------------------------------------------------------- live cards
 
@@ -450,6 +462,8 @@ class Sending:
             await self._find_card(card)
             return
         digest = card.digest
+        if isinstance(row.view, Stream):
+            card.streamed = row.view.markdown
         await self._transmit(adapter, row)
         if card.message_id is not None:
             card.shown = digest
@@ -474,7 +488,7 @@ class Sending:
                 turn_id=card.turn_id, first_sequence=card.first_sequence,
             ),
         )  # fmt: skip
-        self._resources.account(card.place).budget.take(card.place, live_edit=True)
+        self._take_for(card)
         self._resources.faults.reach("delivery.sending.before")
         _, stored = await self._write(deliveries.show_card(part, now))
         self._resources.faults.reach("delivery.sending.after")
@@ -490,9 +504,12 @@ class Sending:
             account.failed(None)
             return
         digest, card.late = card.digest, False
-        account.budget.take(card.place, live_edit=True)
+        view = card.view(self._now)
+        if isinstance(view, Stream):
+            card.streamed = view.markdown
+        self._take_for(card)
         try:
-            await adapter.edit(ref, card.view(self._now))
+            await adapter.edit(ref, view)
         except RateLimited as error:
             account.budget.ban(card.place, self._now + round(error.retry_after * 1000))
         except NotConnected:
@@ -501,16 +518,20 @@ class Sending:
             log.info("the card of turn %s is left as it is: %s", card.turn_id, policy.reason_of(error))
             card.hopeless = True
         except Exception as error:  # noqa: BLE001 - the next state is sent soon, and tolerating a lost frame is the rule
-            _log_fault(error, card.view(self._now))
+            _log_fault(error, view)
             card.failures += 1
             card.hopeless = card.failures >= MAX_EDIT_FAILURES
         else:
             account.reached()
             card.shown, card.failures = digest, 0
 
-    async def give_sign(self, card: LiveCard, view: ThreadStatus | Reaction | None) -> None:
-        """Typing, the platform's own state of the thread, or a mark. A sign that fails is not missed, but one that the
-        platform put off is given later, if it is still true by then."""
+    def _take_for(self, card: LiveCard) -> None:
+        every = STREAM_EVERY_SECONDS if card.streams else None
+        self._resources.account(card.place).budget.take(card.place, live_edit=True, every_seconds=every)
+
+    async def give_sign(self, card: LiveCard, view: Sign | None) -> None:
+        """Typing, the platform's own state of the thread, a mark, or a draft. One that fails is not missed, but a state
+        or mark that the platform put off is given later, if it is still true by then."""
         adapter = self._resources.adapter(card.place)
         account = self._resources.account(card.place)
         before = card.status
@@ -524,12 +545,21 @@ class Sending:
             account.budget.ban(card.place, self._now + round(error.retry_after * 1000))
             card.status, card.marking = before, card.marking or isinstance(view, Reaction)
         except AdapterError as error:
+            _not_given(card, view)
             log.debug("no sign of life for turn %s: %s", card.turn_id, policy.reason_of(error))
         except Exception as error:  # noqa: BLE001 - a sign of life is not worth an answer
+            _not_given(card, view)
             _log_fault(error, view or Typing())
 
 
-def _given(card: LiveCard, view: ThreadStatus | Reaction | None) -> None:
+def _not_given(card: LiveCard, view: Sign | None) -> None:
+    """Drafts that fail again and again are left; the card and the answer need none."""
+    if isinstance(view, Stream):
+        card.draft_failures += 1
+        card.drafts = card.draft_failures < MAX_EDIT_FAILURES
+
+
+def _given(card: LiveCard, view: Sign | None) -> None:
     match view:
         case None:
             card.typing = False
@@ -537,6 +567,8 @@ def _given(card: LiveCard, view: ThreadStatus | Reaction | None) -> None:
             card.status = state
         case Reaction():
             card.marking = False
+        case Stream(markdown=text):
+            card.draft_due, card.streamed = False, text
 
 
 async def report_undelivered(resources: Resources) -> None:

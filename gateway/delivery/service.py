@@ -74,6 +74,10 @@ class Delivery:
         """The journal of the session goes up to `sequence` now; new events that are at hand need not be read."""
         self._reader.committed(session_id, sequence, stored)
 
+    def showed(self, session_id: str, event: Event) -> None:
+        """The session shows an event that is not stored; the listener for `Runtime.on_live`."""
+        self._reader.showed(session_id, event)
+
     def wake(self, place: Place, *, repairs: bool = False) -> None:
         """Something was planned for the chat, or (`repairs`) a surface of it was closed, and that is committed."""
         self._outbox.wake(place, repairs=repairs)

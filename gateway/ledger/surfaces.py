@@ -169,11 +169,13 @@ def close_request(request_id: str, outcome: View, now_ms: int) -> Statement:
     return Statement(f"{_OUTCOME} WHERE request_id = ?5", (*_outcome(outcome, Priority.CONTROL, now_ms), request_id))
 
 
-def close_card(session_id: str, turn_id: str, last: View, now_ms: int) -> Statement:
-    """The card of a turn that is over is to show `last`."""
+def close_card(
+    session_id: str, turn_id: str, last: View, now_ms: int, priority: Priority = Priority.ANSWER
+) -> Statement:
+    """The card of a turn that is over is to show `last`. A stream that brings no answer is closed as progress."""
     return Statement(
         f"{_OUTCOME} WHERE session_id = ?5 AND kind = 'card' AND turn_id = ?6",
-        (*_outcome(last, Priority.ANSWER, now_ms), session_id, turn_id),
+        (*_outcome(last, priority, now_ms), session_id, turn_id),
     )
 
 

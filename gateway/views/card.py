@@ -47,11 +47,12 @@ def turn_card(
     if turn.over:
         return _last_card(turn, who, with_cost, labels, go_on)
     controls = () if token is None or turn.stopping else (stop_control(token),)
+    lines, earlier = turn.visible
     return TurnCard(
         phase=turn.phase,
         headline=_headline(turn, now_ms),
-        rows=(*(line.row for line in turn.lines), *notes(turn, now_ms)),
-        earlier_rows=turn.earlier,
+        rows=(*(line.row for line in lines), *notes(turn, now_ms)),
+        earlier_rows=earlier,
         queue=len(state.waiting),
         labels=labels,
         footer=" · ".join(counters(turn.tool_calls, turn.usage, with_cost=False)),

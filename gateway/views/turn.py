@@ -17,6 +17,9 @@ from runtime.protocol.events import Event, EventMsg
 from runtime.session.recovery import RESTARTED
 
 VISIBLE_ROWS = 5
+KEPT_LINES = 200
+WORDS = "words"
+"""The key of a line that is made of the model's own words."""
 LINE_LIMIT = 120
 
 
@@ -69,6 +72,24 @@ class TurnState:
     ended_at_ms: int | None = None
     loop_id: str | None = None
     steered: bool = False
+    spoken: str = ""
+    """What it has said beside calls so far; together with the answer it is all that the turn says."""
+    over_step: str = ""
+    """The last model step of which the words are known, or come to nothing."""
+    partial: str = ""
+    """The words at which it was stopped."""
+
+    @property
+    def visible(self) -> tuple[tuple[Line, ...], int]:
+        """The last lines, and how many there were before; one that runs stays, however old it is."""
+        excess = len(self.lines) - VISIBLE_ROWS
+        kept: list[Line] = []
+        for line in self.lines:
+            if excess > 0 and line.state is not RowState.RUNNING:
+                excess -= 1
+            else:
+                kept.append(line)
+        return tuple(kept), self.earlier + len(self.lines) - len(kept)
 
     @property
     def over(self) -> bool:
@@ -163,12 +184,13 @@ def _fold_turn(turn: TurnState, msg: EventMsg, at_ms: int) -> TurnState:
             return _append(steered, message_id, RowState.NOTE, line)
         case events.ModelStepStarted():
             return replace(turn, phase=_unless_stopping(turn, Phase.THINKING), words="", overtaken=False)
-        case events.ModelStepCompleted(outcome=outcome, usage=usage):
-            return _step_over(replace(turn, usage=turn.usage + usage), outcome)
-        case events.AssistantMessage(overtaken=True):
-            return replace(turn, overtaken=True, spoken_to=False)
-        case events.AssistantMessage(text=text):
-            return replace(turn, words=text)
+        case events.ModelStepCompleted(outcome=outcome, usage=usage, model_step_id=step):
+            known = turn if outcome == "completed" else replace(turn, over_step=step)
+            return _step_over(replace(known, usage=turn.usage + usage), outcome)
+        case events.AssistantMessage(overtaken=True, model_step_id=step):
+            return replace(turn, overtaken=True, spoken_to=False, over_step=step)
+        case events.AssistantMessage(text=text, model_step_id=step):
+            return replace(turn, words=text, over_step=step)
         case events.ToolCallBegin() | events.ToolCallEnd():
             return _fold_tool(turn, msg)
         case events.ApprovalRequested(request_id=request_id, calls=calls):
@@ -226,7 +248,12 @@ def _step_over(turn: TurnState, outcome: Literal["completed", "failed", "interru
 
 def _ended(turn: TurnState, msg: events.TurnComplete | events.TurnAborted, at_ms: int) -> TurnState:
     over = replace(
-        turn, ended_at_ms=at_ms, request_id=None, tool_calls=max(turn.tool_calls, msg.tool_calls), lines=(), words=""
+        turn,
+        ended_at_ms=at_ms,
+        request_id=None,
+        tool_calls=max(turn.tool_calls, msg.tool_calls),
+        words="",
+        partial=turn.words if isinstance(msg, events.TurnAborted) else "",
     )
     match msg:
         case events.TurnComplete(usage=usage):
@@ -248,7 +275,8 @@ def _told(turn: TurnState) -> TurnState:
     turn = replace(turn, words="", spoken_to=False, said=words if spoken_to else "")
     if spoken_to or not words.strip():
         return turn
-    return _append(turn, "", RowState.NOTE, first_line(words))
+    spoken = "\n\n".join(filter(None, (turn.spoken, words.strip())))
+    return _append(replace(turn, spoken=spoken), WORDS, RowState.NOTE, first_line(words))
 
 
 def _unless_stopping(turn: TurnState, phase: Phase) -> Phase:
@@ -261,8 +289,8 @@ def _append(turn: TurnState, key: str, state: RowState, text: str) -> TurnState:
 
 
 def _trim(turn: TurnState) -> TurnState:
-    """Keep the last rows; older ones that are over are only counted."""
-    excess = len(turn.lines) - VISIBLE_ROWS
+    """Keep the last lines; older ones that are over are only counted."""
+    excess = len(turn.lines) - KEPT_LINES
     if excess <= 0:
         return turn
     kept: list[Line] = []
@@ -273,6 +301,14 @@ def _trim(turn: TurnState) -> TurnState:
         else:
             kept.append(line)
     return replace(turn, lines=tuple(kept), earlier=turn.earlier + dropped)
+
+
+def told(state: SessionState) -> SessionState:
+    """The state once everything was told of a turn that is over: what only its views needed is let go."""
+    turn = state.turn
+    if turn is None or not turn.over:
+        return state
+    return replace(state, turn=replace(turn, lines=(), spoken="", partial=""))
 
 
 def stopping(turn: TurnState) -> TurnState:
