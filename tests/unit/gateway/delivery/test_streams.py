@@ -80,7 +80,8 @@ async def test_the_end_of_a_stream_is_the_answer(on: Bench) -> None:
     await on.happen(started())
     write(on, "Hel")
     await on.until(lambda: on.delivery._reader.resting)
-    await pass_time(on, 1.4)
+    on.clock.advance(1.4)
+    await on.rest()
     assert not on.adapter.messages
     on.clock.advance(0.1)
     await on.until(lambda: on.adapter.messages)
