@@ -43,6 +43,7 @@ from gateway.schedules.alarm import ClockAlarm, SchedulerAlarm
 from gateway.schedules.means import Means, Settings
 from gateway.schedules.recipe import RunRecipe
 from gateway.schedules.runner import Runner
+from gateway.schedules.tool import ScheduleTask
 from gateway.schedules.unattended import NobodyThere
 from gateway.spending import Purse, today
 from gateway.state_folder import database_in
@@ -261,7 +262,16 @@ class Gateway:
             clock,
         )
         posting = Posting(blobs, database, places, connections, lambda place: gateway.delivery.wake(place), clock)
-        models, tools = models_of(config, clock, blobs.read), await offered_tools(config, clock, posting)
+        models, tools = models_of(config, clock, blobs.read), [*await offered_tools(config, clock, posting)]
+        tools.append(
+            ScheduleTask(
+                places,
+                database,
+                clock=clock,
+                zone=lambda: gateway.config.gateway.timezone,
+                made=lambda: gateway.schedules.wake(),
+            )
+        )
         purse = Purse(database, clock)
 
         def unattended(run: RunRecipe) -> NobodyThere:

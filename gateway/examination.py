@@ -21,6 +21,7 @@ from gateway.doctor import claimed_owners, examine, examine_database, read_confi
 from gateway.exits import ExitCode
 from gateway.finding import Finding, Level, error, note, warning
 from gateway.inspection import known_versions
+from gateway.schedules.tool import NAME as SCHEDULE_TASK
 from gateway.state_folder import owner_of
 from gateway.toolbox import every_tool
 from runtime.clock import Clock, SystemClock
@@ -53,7 +54,7 @@ def examine_all(
 
 
 async def _examine(config: Config, *, offline: bool) -> tuple[Finding, ...]:
-    tools = [tool.name for tool in every_tool(SystemClock())]
+    tools = [*(tool.name for tool in every_tool(SystemClock())), SCHEDULE_TASK]
     findings = [*examine(config, tools, await claimed_owners(config)), *await sandbox()]
     findings += await examine_database(config, known_versions())
     if not offline:
