@@ -44,7 +44,7 @@ from adapters.discord.listening import Listening
 from adapters.discord.markup import DiscordMarkup
 from adapters.discord.outbound import Message, Request
 from adapters.discord.payload import an_id, an_object, objects
-from adapters.discord.posting import is_the_same
+from adapters.discord.posting import already_there
 from adapters.discord.refusals import UNKNOWN_CHANNEL, code_of, is_about_components, is_too_late
 from adapters.discord.settings import Settings
 from adapters.discord.threads import Threads
@@ -53,7 +53,7 @@ from adapters.errors import AdapterError, NotConnected, OutcomeUnknown, Refused,
 
 log = logging.getLogger("pilothouse.discord")
 
-REMEMBERED_MARKS = 1000
+REMEMBERED = 1000
 
 
 class DiscordAdapter:
@@ -69,6 +69,7 @@ class DiscordAdapter:
         self._task: asyncio.Task[None] | None = None
         self._threads = Threads(self._call, environment.now_ms)
         self._marks: OrderedDict[str, str] = OrderedDict()
+        self._sent: OrderedDict[str, str] = OrderedDict()
 
     @property
     def platform(self) -> str:
@@ -210,11 +211,16 @@ class DiscordAdapter:
     async def _post(self, place: Place, channel: str, made: Message, key: str, attempt: int) -> str:
         reply_to = await self._reply_to(place, channel, made.reply_to)
         request = outbound.create(channel, made, key, reply_to=reply_to)
-        if attempt > 1 and (there := await self._already_there(channel, request)):
-            return there
+        if attempt > 1:
+            history = objects(await self._call(outbound.history(channel)))
+            if there := already_there(history, request, self._me.id, key, self._sent):
+                return there
         number = an_id(an_object(await self._call(request)).get("id"))
         if not number:
             raise OutcomeUnknown("a message was made, and Discord did not say which")
+        self._sent[number] = key
+        while len(self._sent) > REMEMBERED:
+            self._sent.popitem(last=False)
         return number
 
     async def _reply_to(self, place: Place, channel: str, ref: MessageRef | None) -> str | None:
@@ -223,13 +229,6 @@ class DiscordAdapter:
             return ref.id
         is_beside_its_thread = place.thread is not None and channel == place.chat
         return place.thread if is_beside_its_thread else None
-
-    async def _already_there(self, channel: str, request: Request) -> str | None:
-        """The message that an earlier attempt made. A nonce is known for some minutes only, history for ever."""
-        for message in objects(await self._call(outbound.history(channel))):
-            if is_the_same(message, request, self._me.id):
-                return an_id(message.get("id"))
-        return None
 
     async def _home(self, ref: MessageRef) -> str:
         """The channel in which a message stands. The one on which a thread was opened stands in the parent."""
@@ -273,7 +272,7 @@ class DiscordAdapter:
         except TargetGone as error:
             raise Refused(str(error)) from None  # the message may be gone without the chat being so
         self._marks[view.ref.id] = wanted
-        while len(self._marks) > REMEMBERED_MARKS:
+        while len(self._marks) > REMEMBERED:
             self._marks.popitem(last=False)
 
     async def acknowledge(self, press: Inbound, answer: Acknowledgement) -> None:

@@ -60,7 +60,7 @@ def _endpoint(connection: Connection) -> Sequence[Diagnosis]:
 
 def _servers(guilds: Sequence[Payload], me: Me) -> Sequence[Diagnosis]:
     if not guilds:
-        message = "The bot is in no server, so only people who know it can write to it."
+        message = "The bot is in no server, so nobody can write to it."
         return (Diagnosis(id="discord.servers", level="note", message=message, remedy=f"open {invitation(me)}"),)
     return [one for guild in guilds if (one := _rights(guild, me)) is not None]
 

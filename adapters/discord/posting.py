@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from adapters.discord.outbound import Request
 from adapters.discord.payload import Payload, a_text, an_id, an_object, objects
 
+CANDIDATES = 5
+"""Messages of ours that nobody remembers and that may be the one in question. One is in flight in a chat at a time, so
+an older one with the same words is another: were it taken for the repeat, an answer would be lost."""
+
+# https://discord.com/developers/docs/resources/message#message-object-message-types
+_SAID = (0, 19)
+
 Words = tuple[tuple[str, str], ...]
+
+
+def already_there(
+    history: Sequence[Payload], request: Request, me: str, key: str, sent: Mapping[str, str]
+) -> str | None:
+    """The message that an earlier attempt at the request made, if history has it; `sent` are keys that we remember."""
+    left = CANDIDATES
+    for message in sorted(history, key=lambda one: int(an_id(one.get("id")) or 0), reverse=True):
+        number = an_id(message.get("id"))
+        if sent.get(number) == key:
+            return number
+        if (
+            number in sent
+            or an_id(an_object(message.get("author")).get("id")) != me
+            or message.get("type") not in _SAID
+        ):
+            continue
+        if is_the_same(message, request, me):
+            return number
+        left -= 1
+        if not left:
+            return None
+    return None
 
 
 def is_the_same(message: Payload, request: Request, me: str) -> bool:

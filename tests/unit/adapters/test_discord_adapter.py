@@ -360,17 +360,36 @@ async def test_approvers_are_mentioned_by_id() -> None:
 
 
 async def test_repeat_long_after_the_nonce_is_forgotten_makes_nothing_new() -> None:
-    """Past the minutes in which Discord knows a nonce, history has the message, whatever kind it is of."""
+    """Past the minutes in which Discord knows a nonce, another process finds the message in history, of any kind."""
     clock = ManualClock()
-    async with emulated(clock=clock) as emulator, listening(emulator) as (adapter, intake):
-        mention = await mentioned(emulator, intake)
-        views = (Answer(markdown="**Done**, see `x`", reply_to=mention.ref, footer="3 steps"), CARD, VIEWS[-1])
-        for at, view in enumerate(views):
-            await adapter.send(mention.place, view, f"key {at}", 1)
-        await emulator.advance(3600)
-        for at, view in enumerate(views):
-            await adapter.send(mention.place, view, f"key {at}", 2)
+    async with emulated(clock=clock) as emulator:
+        async with listening(emulator) as (adapter, intake):
+            mention = await mentioned(emulator, intake)
+            views = (Answer(markdown="**Done**, see `x`", reply_to=mention.ref, footer="3 steps"), CARD, VIEWS[-1])
+            for at, view in enumerate(views):
+                await adapter.send(mention.place, view, f"key {at}", 1)
+            await emulator.advance(3600)
+            await adapter.send(mention.place, views[0], "key 0", 2)
+        async with listening(emulator) as (again, _):
+            for at, view in enumerate(views):
+                await again.send(mention.place, view, f"key {at}", 2)
         assert len(ours(emulator, mention.place.thread or "")) == len(views)
+
+
+async def test_same_words_of_before_are_not_taken_for_a_repeat() -> None:
+    """What we remember to have sent under another key, and what lies far back, is another message."""
+    clock = ManualClock()
+    async with emulated(clock=clock) as emulator:
+        async with listening(emulator) as (adapter, intake):
+            mention = await mentioned(emulator, intake)
+            await adapter.send(mention.place, Answer(markdown="Done."), "key 1", 1)
+            await adapter.send(mention.place, Answer(markdown="Done."), "key 2", 2)
+            for number in range(6):
+                await adapter.send(mention.place, Notice(text=f"notice {number}"), f"notice {number}", 1)
+        await emulator.advance(3600)
+        async with listening(emulator) as (again, _):
+            await again.send(mention.place, Answer(markdown="Done."), "key 3", 2)
+        assert words(emulator, mention.place.thread or "").count("Done.") == 3
 
 
 async def test_other_words_are_not_taken_for_a_repeat() -> None:
