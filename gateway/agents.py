@@ -28,6 +28,7 @@ from runtime.models.fallback import FallbackModel
 from runtime.policy import ApprovalPolicy
 from runtime.protocol.approvals import Action
 from runtime.store.base import CheckpointStore
+from runtime.tools.ask_user import NAME as ASK_USER
 from runtime.tools.base import Tool, Workspace
 
 GROUND_RULES = """\
@@ -175,7 +176,8 @@ class Agents:
     async def _still_allowed(self, action: Action, principals: tuple[str, ...], approved_by: str | None) -> str | None:
         """Rights at the moment at which an approved call would start."""
         policy = self._access.policy
-        if approved_by is None or not policy.can(approved_by, Right.APPROVE):
+        needed = Right.TALK if action.tool == ASK_USER else Right.APPROVE
+        if approved_by is None or not policy.can(approved_by, needed):
             return "who approved it may not approve any more"
         if any(not policy.can(principal, Right.TALK) for principal in principals):
             return "somebody who spoke in this turn may not use the agent any more"

@@ -19,16 +19,17 @@ from gateway.handling import Desk, Item, Routed, Settled
 from gateway.ledger import deliveries, surfaces
 from gateway.ledger.audit import Subject
 from gateway.ledger.inbound import StoredRoute
-from gateway.ledger.surfaces import Letter, SurfaceRow
+from gateway.ledger.surfaces import CHOICES, Letter, SurfaceRow
 from gateway.messages import message_of, submit_message
 from gateway.strings import say
 from gateway.views.action import action_text, gated_actions
 from gateway.views.messages import without_controls
 from runtime.errors import ConfigurationError
 from runtime.protocol import ops
-from runtime.protocol.approvals import Approve, ApproveForSession, Decision, Deny, PendingApproval
+from runtime.protocol.approvals import Approve, ApproveForSession, ApproveWith, Decision, Deny, PendingApproval
 from runtime.protocol.context import JsonValue
 from runtime.store.writer import Statement
+from runtime.tools.ask_user import answered, choices_of, question_of
 
 ALERT_LENGTH = 200
 """Characters of an acknowledgement. Telegram's limit for callback answers; the others allow more."""
@@ -49,6 +50,7 @@ RIGHTS: Mapping[Letter, Right] = {
     Letter.LOOP_NOW: Right.STOP,
     Letter.LOOP_ON: Right.TALK,
     Letter.LOOP_LEAVE: Right.TALK,
+    **dict.fromkeys(CHOICES, Right.TALK),
 }
 """What a control asks of whoever presses it, at the moment at which it is acted on."""
 
@@ -149,6 +151,15 @@ class Controls:
                 return Routed(session_id=session_id, detail=detail)
             case Letter.LOOP_AFTER | Letter.LOOP_NOW | Letter.LOOP_ON | Letter.LOOP_LEAVE:
                 return Routed(session_id=session_id, detail=detail)
+            case (
+                Letter.CHOICE_1
+                | Letter.CHOICE_2
+                | Letter.CHOICE_3
+                | Letter.CHOICE_4
+                | Letter.CHOICE_5
+                | Letter.CHOICE_6
+            ):
+                return Routed(session_id=session_id, detail=detail)
             case _:
                 assert_never(letter)
 
@@ -188,10 +199,28 @@ class Controls:
                 return await self._settle_lost(item, route, surface, go_on=letter is Letter.LOOP_ON)
             case Letter.DETAILS:
                 return await self._details(item, surface)
+            case (
+                Letter.CHOICE_1
+                | Letter.CHOICE_2
+                | Letter.CHOICE_3
+                | Letter.CHOICE_4
+                | Letter.CHOICE_5
+                | Letter.CHOICE_6
+            ):
+                return await self._resolve(item, route, surface, await self._answer(surface, letter))
             case _:
                 assert_never(letter)
 
     # ---------------------------------------------------------------------------------------- approvals
+
+    async def _answer(self, surface: SurfaceRow, letter: Letter) -> Decision:
+        """The choice as a decision. Of a question that waits no more the session says what became of it."""
+        pending = await self._waiting(surface)
+        question = question_of(pending)
+        chosen = choices_of(question)[CHOICES.index(letter) :][:1] if question is not None else ()
+        if pending is None or not chosen:
+            return ApproveWith()
+        return answered(pending, chosen[0])
 
     async def _resolve(self, item: Item, route: StoredRoute, surface: SurfaceRow, decision: Decision) -> Settled:
         assert surface.session_id is not None

@@ -9,6 +9,7 @@ from dataclasses import replace
 from adapters.contract import Control, Inbound, InboundFile, Notice, Reaction
 from adapters.errors import AdapterError
 from gateway.access import Authorized, Right, authorize
+from gateway.acts import resolve
 from gateway.budget import Priority
 from gateway.gathering import text_of
 from gateway.handling import Desk, Item, Routed, Settled, clock_time
@@ -20,9 +21,11 @@ from gateway.receiving import Received, Whose
 from gateway.strings import say
 from runtime.errors import ConfigurationError
 from runtime.protocol import ops
+from runtime.protocol.approvals import ApproveWith
 from runtime.protocol.checkpoint import Receipt
 from runtime.protocol.session import Delivery, Quoted
 from runtime.store.writer import Statement
+from runtime.tools.ask_user import answered, question_of
 from runtime.tools.base import Workspace
 
 log = logging.getLogger(__name__)
@@ -43,13 +46,42 @@ class Messages:
         try:
             if not await is_meant_for_us(self._desk, item.inbound):
                 return Settled(outcome="not_for_us", forget=True)
-            return self._objection(item) or too_fast(self._desk, item) or await route_to_session(self._desk, item)
+            refusal = self._objection(item) or too_fast(self._desk, item)
+            return refusal or await self._answering(item, await route_to_session(self._desk, item))
         except ConfigurationError as error:
             return refused(self._desk, item, str(error))
+
+    async def _answering(self, item: Item, routed: Routed) -> Routed:
+        """Plain words are the answer to the question that waits, if there is one."""
+        words = text_of(item.rows).strip()
+        if routed.session_id is None or not words or item.inbound.forwarded or files_of(item):
+            return routed
+        checkpoint = await self._desk.sessions.peek(routed.session_id)
+        pending = checkpoint.pending_approval if checkpoint is not None else None
+        if pending is None or question_of(pending) is None:
+            return routed
+        return replace(routed, detail={**routed.detail, "answers": pending.request_id})
+
+    async def _answer(self, item: Item, route: StoredRoute) -> Settled | None:
+        """Answer the question that the words were routed to; None if it was over by then: they are a message."""
+        assert route.session_id is not None
+        request_id = str(route.detail["answers"])
+        checkpoint = await self._desk.sessions.peek(route.session_id)
+        pending = checkpoint.pending_approval if checkpoint is not None else None
+        waits = pending is not None and pending.request_id == request_id and question_of(pending) is not None
+        decision = answered(pending, text_of(item.rows).strip()) if pending is not None and waits else ApproveWith()
+        result = await resolve(
+            self._desk, route.session_id, request_id, decision, item.principal, f"{route.submission_id}:answer"
+        )
+        if result.status != "resolved":
+            return None
+        return Settled(outcome="answered")  # the question's card shows it, and the turn goes on
 
     async def perform(self, item: Item, route: StoredRoute) -> Settled:
         """Submit it, and say what will happen with it."""
         assert route.session_id is not None
+        if "answers" in route.detail and (settled := await self._answer(item, route)) is not None:
+            return settled
         scope = self._desk.places.binding(item.inbound.place).scope
         delivery = None if Right.STEER in item.rights else Delivery.QUEUE
         received = await receive(self._desk, item, route.session_id)

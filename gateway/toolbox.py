@@ -25,12 +25,13 @@ async def nowhere(file: OutgoingFile, context: ToolContext) -> None:
 
 def every_tool(clock: Clock, post: Post = nowhere) -> Sequence[Tool]:
     """Every tool that there is, whether or not it can be offered on this machine. Nothing is looked at or changed."""
+    from runtime.tools.ask_user import AskUser
     from runtime.tools.fetch import fetch_tool
     from runtime.tools.files import workspace_tools
     from runtime.tools.send_file import SendFile
     from runtime.tools.shell import shell_tool
 
-    return [*workspace_tools(), fetch_tool(), shell_tool(clock=clock), SendFile(post)]
+    return [*workspace_tools(), fetch_tool(), shell_tool(clock=clock), SendFile(post), AskUser()]
 
 
 async def offered_tools(config: Config, clock: Clock, post: Post) -> Sequence[Tool]:

@@ -37,6 +37,18 @@ class Letter(StrEnum):
     LOOP_NOW = "h"
     LOOP_ON = "c"
     LOOP_LEAVE = "l"
+    CHOICE_1 = "1"
+    CHOICE_2 = "2"
+    CHOICE_3 = "3"
+    CHOICE_4 = "4"
+    CHOICE_5 = "5"
+    CHOICE_6 = "6"
+
+
+CHOICES = (
+    Letter.CHOICE_1, Letter.CHOICE_2, Letter.CHOICE_3, Letter.CHOICE_4, Letter.CHOICE_5, Letter.CHOICE_6
+)  # fmt: skip
+"""The answers to a question, in their order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

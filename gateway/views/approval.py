@@ -20,9 +20,11 @@ from gateway.views.action import (
     raw_bytes,
     whole_digest,
 )
+from gateway.views.question import question_card, question_choices
 from gateway.views.show import plain, show
 from gateway.views.words import clock_time, moment
 from runtime.protocol.approvals import PendingApproval, Resolution
+from runtime.tools.ask_user import question_of
 
 INLINE_UNITS = 1200
 """An action that is longer goes before the card, in messages of its own: the card's own lines need room too."""
@@ -61,6 +63,9 @@ def approval_parts(
 
     Every byte of every gated action is in them. The card repeats the digest of what stands above it.
     """
+    question = question_of(pending)
+    if question is not None:
+        return (question_card(question, ask.labels, pending.expires_at_ms, token, now_ms),)
     actions = gated_actions(pending)
     text = action_text(actions)
     if raw_bytes(actions) > MAX_ACTION_BYTES or len(text.encode()) > MAX_SHOWN_BYTES:
@@ -174,6 +179,9 @@ def _controls(pending: PendingApproval, token: str) -> tuple[Control, ...]:
 
 def approval_choices(pending: PendingApproval) -> str:
     """The letters that the card offers; any other press is refused."""
+    question = question_of(pending)
+    if question is not None:
+        return question_choices(question)
     letters = (Letter.APPROVE, Letter.DENY, *(() if pending.high_risk else (Letter.SESSION,)), Letter.DETAILS)
     return "".join(letters)
 
@@ -198,6 +206,8 @@ def outcome_card(title: str, decision: Resolution, who: str | None, at_ms: int, 
     """
     title = title.removeprefix(say("approval.title", tools=""))
     key, values = _OUTCOMES[decision], {"who": plain(who or say("who.somebody"), 60), "at": clock_time(at_ms)}
+    if decision is Resolution.EDITED and reason:
+        key, values["reason"] = "outcome.answered", plain(show(reason), 200)
     if decision is Resolution.DENIED and reason:
         key, values["reason"] = "outcome.denied_because", plain(reason, 200)
     return ApprovalCard(title=title, outcome=say(key, **values))

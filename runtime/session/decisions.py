@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
@@ -10,6 +11,7 @@ from runtime.errors import ToolError
 from runtime.protocol import approvals, ops
 from runtime.protocol.approvals import ApprovalResult, Grant, PendingApproval, Resolution
 from runtime.protocol.checkpoint import Receipt
+from runtime.protocol.context import ToolCall
 from runtime.session.receipts import accepted, refused
 from runtime.session.state import SessionState
 from runtime.transitions import Draft
@@ -85,10 +87,19 @@ class Decisions:
                 return f"the edited arguments do not fit: {error}"
             actions[call_id], digests[call_id] = action, action.digest()
         draft.change(pending_approval=replace(pending, actions=actions, digests=digests))
-        transitions.close_approval(draft, Resolution.EDITED, by)
+        transitions.close_approval(draft, Resolution.EDITED, by, self._answer(decision, calls))
         denied = {call_id: f"denied by the user: {reason}" for call_id, reason in decision.deny.items()}
         transitions.refuse_gated(draft, denied, "denied")
         return None
+
+    def _answer(self, decision: approvals.ApproveWith, calls: Mapping[str, ToolCall]) -> str:
+        """What a question was answered, for whoever sees its card; empty where an action was changed."""
+        answers = (
+            arguments.get("answer")
+            for call_id, arguments in decision.arguments.items()
+            if calls[call_id].name in self._state.gate.questions
+        )
+        return next((answer for answer in answers if isinstance(answer, str)), "")
 
     def _grants_for(self, pending: PendingApproval, by: str | None, now_ms: int) -> list[Grant]:
         config = self._state.config

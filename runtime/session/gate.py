@@ -84,6 +84,7 @@ class Gate:
         self._new_reference = new_reference
         self.specs: tuple[ToolSpec, ...] = tuple(tool.spec() for tool in tools)
         self.parallel: frozenset[str] = frozenset(tool.name for tool in tools if tool.parallel)
+        self.questions: frozenset[str] = frozenset(tool.name for tool in tools if tool.question)
         self.cancelled_by_input: frozenset[str] = frozenset(tool.name for tool in tools if tool.cancel_on_input)
 
     def replay_of(self, call: ToolCall) -> Replay:
@@ -161,7 +162,7 @@ class Gate:
         tool = self._tools.get(call.name)
         if tool is None:
             raise ToolError(f"there is no tool {call.name!r} any more")
-        return await self.action(call.name, tool.validate(replace(call, arguments=dict(arguments))), context)
+        return await self.action(call.name, tool.edit(replace(call, arguments=dict(arguments))), context)
 
     async def changed_since(self, ticket: Ticket, context: ToolContext, left: Mapping[str, str]) -> str | None:
         """What is different from what was approved, in a word, or None.

@@ -47,12 +47,24 @@ class ToolCalls:
                 transitions.refuse_tool(draft, tool.call, text, "refused")
             else:
                 left -= await self._decide(draft, tool, ask)
+        if len(ask) > 1:
+            self._one_question(draft, ask)
         if ask:
             advance.labels.append("approval")
             self._ask(draft, ask)
             return False
         state.memory.authorised = bool(draft.checkpoint.pending_tools)
         return True
+
+    def _one_question(self, draft: Draft, ask: dict[str, approvals.Action]) -> None:
+        """A question is asked by itself: an answer decides nothing else, and a consent answers nothing."""
+        questions = [call_id for call_id, action in ask.items() if action.tool in self._state.gate.questions]
+        refused = questions[1:] if len(questions) == len(ask) else questions
+        for tool in draft.checkpoint.pending_tools:
+            if tool.call.call_id in refused:
+                text = f"not asked: call {tool.call.name} by itself, one question at a time"
+                transitions.refuse_tool(draft, tool.call, text, "refused")
+                del ask[tool.call.call_id]
 
     async def _decide(self, draft: Draft, tool: PendingTool, ask: dict[str, approvals.Action]) -> bool:
         """Let one call run, be asked about, or be refused; whether it counts against the turn's limit."""

@@ -83,10 +83,16 @@ class Tool(ABC):
     parallel: bool = False
     cancel_on_input: bool = False
     timeout_seconds: float | None = None
+    question: ClassVar[bool] = False
+    """Whether a person's decision on a call is its answer: it is asked by itself."""
 
     @abstractmethod
     async def run(self, arguments: Mapping[str, Any], context: ToolContext) -> ToolOutput | str:
         """Do it, once. ToolError tells the model what was wrong; any other error is reported as a failure."""
+
+    def edit(self, call: ToolCall) -> Mapping[str, JsonValue]:
+        """The arguments as a person's decision changed them, checked; ToolError says what is wrong with them."""
+        return self.validate(call)
 
     def summary(self, arguments: Mapping[str, Any]) -> str:
         """One redacted line of at most 80 characters, for shared places. Never the raw arguments."""
