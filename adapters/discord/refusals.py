@@ -9,13 +9,17 @@ from adapters.errors import AdapterError, BadCredentials, OutcomeUnknown, RateLi
 
 UNKNOWN_CHANNEL = 10003
 UNKNOWN_MESSAGE = 10008
+MISSING_ACCESS = 50001
+MISSING_PERMISSIONS = 50013
 THREAD_ARCHIVED = 50083
 THREAD_EXISTS = 160004
 THREAD_LOCKED = 160005
 
 _TOO_LATE = frozenset({10015, 10062, 40060, 50027})  # unknown or expired, or answered already
 _THREAD_GONE = frozenset({THREAD_ARCHIVED, THREAD_LOCKED})
-_GONE = frozenset({10003, 10004, 10008, 10013, 50001, 50005, 50007, 50013, *_THREAD_GONE})
+_GONE = frozenset(
+    {UNKNOWN_CHANNEL, 10004, UNKNOWN_MESSAGE, 10013, MISSING_ACCESS, 50005, 50007, MISSING_PERMISSIONS, *_THREAD_GONE}
+)
 _PATIENCE = frozenset({20016, 20028, 30046})  # slow mode, a channel's writes, edits of old messages
 _REACTION = frozenset({10014, 30010, 90001})
 _NO_CREDENTIALS = "Discord does not know this token: ask the developer portal for it (Bot, Reset Token)"

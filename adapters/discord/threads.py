@@ -16,7 +16,15 @@ from adapters.contract import Place
 from adapters.discord import outbound
 from adapters.discord.outbound import Request
 from adapters.discord.payload import a_text, an_object
-from adapters.discord.refusals import THREAD_ARCHIVED, THREAD_EXISTS, UNKNOWN_CHANNEL, Gone, code_of
+from adapters.discord.refusals import (
+    MISSING_ACCESS,
+    MISSING_PERMISSIONS,
+    THREAD_ARCHIVED,
+    THREAD_EXISTS,
+    UNKNOWN_CHANNEL,
+    Gone,
+    code_of,
+)
 from adapters.discord.words import plain_words
 from adapters.errors import Refused, TargetGone
 
@@ -47,17 +55,21 @@ class Threads:
             return chat
         return self._beside.get(thread, thread)
 
-    async def within(self, place: Place, work: Callable[[str], Awaitable[Result]]) -> Result:
-        """Do the work in the place's channel; a thread that is not there yet is opened first."""
+    async def within(self, place: Place, work: Callable[[str], Awaitable[Result]], opened: str | None = None) -> Result:
+        """Do the work in the place's channel; a thread that is not there yet is opened first, and once."""
         if place.thread is not None:
             outbound.snowflake(place.thread, "thread")
-        channel = self.channel_of(place.chat, place.thread)
+        channel = opened or self.channel_of(place.chat, place.thread)
         try:
             return await self.awake(channel, lambda: work(channel))
         except TargetGone as error:
-            if place.thread is None or channel != place.thread or code_of(error) != UNKNOWN_CHANNEL:
+            if place.thread is None or channel != place.thread:
                 raise
-            return await work(await self._opened(place.chat, place.thread))
+            if code_of(error) == MISSING_PERMISSIONS:  # in the parent it may be there
+                raise Gone(str(error), code_of(error), thread_only=True) from None
+            if code_of(error) != UNKNOWN_CHANNEL or opened is not None:
+                raise
+            return await self.within(place, work, await self._opened(place.chat, place.thread))
 
     async def awake(self, channel: str, work: Callable[[], Awaitable[Result]]) -> Result:
         """Do the work; an archived thread is brought back for it. TargetGone if it is locked."""
@@ -66,8 +78,11 @@ class Threads:
         except TargetGone as error:
             if code_of(error) != THREAD_ARCHIVED:
                 raise
-            path, ids = "/channels/{channel_id}", {"channel_id": channel}
+        path, ids = "/channels/{channel_id}", {"channel_id": channel}
+        try:
             await self._call(Request(verb="PATCH", path=path, ids=ids, body={"archived": False}))
+        except TargetGone as error:
+            raise Gone(str(error), code_of(error), thread_only=True) from None
         return await work()
 
     async def _opened(self, chat: str, thread: str) -> str:
@@ -75,7 +90,7 @@ class Threads:
         try:
             root = an_object(await self._call(outbound.fetch(chat, thread)))
         except TargetGone as error:
-            gone = code_of(error) not in (UNKNOWN_CHANNEL, 50001)
+            gone = code_of(error) not in (UNKNOWN_CHANNEL, MISSING_ACCESS)
             raise Gone(str(error), code_of(error), thread_only=gone) from None
         except Refused as error:  # a forum has no messages of its own: its thread was deleted
             raise Gone(str(error), code_of(error), thread_only=True) from None

@@ -238,6 +238,37 @@ async def test_without_the_right_to_open_threads_the_channel_is_used() -> None:
             assert "Denied by Ben" in words(emulator, CHANNEL)[0]
 
 
+async def test_right_that_is_missing_in_threads_only_does_not_lose_the_chat() -> None:
+    """The thread takes nothing from us, the channel may: that is told apart from a channel that is lost."""
+    rights = ["VIEW_CHANNEL", "SEND_MESSAGES", "READ_MESSAGE_HISTORY", "CREATE_PUBLIC_THREADS"]
+    async with started(bot_permissions=rights, everyone=["VIEW_CHANNEL"]) as (emulator, adapter, intake):
+        mention = await mentioned(emulator, intake)
+        with pytest.raises(TargetGone) as caught:
+            await adapter.send(mention.place, Notice(text="I look"), "key", 1)
+        assert caught.value.thread_only
+
+
+async def test_locked_thread_is_told_apart_from_a_lost_chat() -> None:
+    """A thread that a moderator closed takes nothing; its channel does."""
+    rights = ["VIEW_CHANNEL", "SEND_MESSAGES", "SEND_MESSAGES_IN_THREADS", "READ_MESSAGE_HISTORY"]
+    rights.append("CREATE_PUBLIC_THREADS")
+    async with started(bot_permissions=rights, everyone=["VIEW_CHANNEL", "SEND_MESSAGES"]) as (
+        emulator,
+        adapter,
+        intake,
+    ):
+        mention = await mentioned(emulator, intake)
+        sent = await adapter.send(mention.place, Notice(text="I look"), "key", 1)
+        await emulator.archive_thread(BEN, mention.place.thread or "", locked=True)
+        for work in (
+            lambda: adapter.send(mention.place, Notice(text="more"), "key 2", 1),
+            lambda: adapter.edit(sent.refs[0], Notice(text="changed")),
+        ):
+            with pytest.raises(TargetGone) as caught:
+                await work()
+            assert caught.value.thread_only
+
+
 async def test_message_whose_root_is_gone_goes_to_the_channel_of_the_gateway() -> None:
     """A mention that was deleted before its thread was opened has none: that is said, and is not the chat's end."""
     async with started() as (emulator, adapter, intake):
