@@ -66,14 +66,26 @@ def try_(
     plain: Annotated[
         bool, typer.Option("--plain", help="Lines instead of a screen; the default without a terminal.")
     ] = False,
+    web: Annotated[
+        bool, typer.Option("--web", help="A page in a browser instead: Telegram, Slack and Discord, and faults to try.")
+    ] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of the page; 0 takes a free one.")] = 0,
+    patience: Annotated[
+        float | None,
+        typer.Option("--patience", metavar="SECONDS", min=1, help="What Slack and Discord of the page wait, not 3."),
+    ] = None,
 ) -> None:
-    """Talk to the bot in this terminal, without any account.
+    """Talk to the bot in this terminal or a browser, without any account.
 
     It needs no key, and nothing leaves this machine.
     """
     from gateway.trial import run_trial
 
     with _failures(as_json=False):
+        if web:
+            from gateway.trial.web import run_room
+
+            raise typer.Exit(run_room(state=state, port=port, patience=patience))
         raise typer.Exit(run_trial(state=state, plain=plain))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,21 +62,28 @@ def make_stage(folder: Path | None, environ: Mapping[str, str]) -> Stage:
 
 def write_configuration(stage: Stage, api_base: str) -> None:
     """What `pilothouse run` is started with: nothing in it is special to a trial but the address of the Bot API."""
+    write_room_configuration(stage, {"telegram": {"token": stage.token, "api_base": api_base}}, [f"telegram:{PERSON}"])
+
+
+def write_room_configuration(
+    stage: Stage, platforms: Mapping[str, Mapping[str, object]], owners: Sequence[str]
+) -> None:
+    """The same for several platforms at once; their sections by name."""
     document = tomlkit.document()
     document.add(
-        tomlkit.comment("Made by `pilothouse try`. Its Bot API is an emulator that lives as long as the trial.")
+        tomlkit.comment("Made by `pilothouse try`. Its platforms are emulators that live as long as the trial.")
     )
-    sections: dict[str, dict[str, object]] = {
+    sections: dict[str, Mapping[str, object]] = {
         "gateway": {"state_dir": "state", "http": "", "log_format": "console", "drain_seconds": 5.0},
-        "telegram": {"token": stage.token, "api_base": api_base},
-        "access": {"owners": [f"telegram:{PERSON}"]},
+        **platforms,
+        "access": {"owners": list(owners)},
     }
     lists: dict[str, dict[str, object]] = {
         "models": {"name": "demo", "provider": "demo"},
         "workspaces": {"id": "try", "label": "Trial", "path": "workspace"},
     }
     for name, entries in sections.items():
-        document.add(name, tomlkit.item(entries))
+        document.add(name, tomlkit.item(dict(entries)))
     for name, entries in lists.items():
         document.add(name, tomlkit.item([entries]))
     write_closed(stage.config, tomlkit.dumps(document))  # pyright: ignore[reportUnknownMemberType]
