@@ -348,6 +348,13 @@ class Bench:
                     return
                 await asyncio.sleep(0.001)  # not 0: a loop that never rests starves the threads of the database
 
+    async def pass_until(self, holds: Callable[[], Any], step: float = 1.0) -> None:
+        """Let time pass, step by step, until it holds: no sleeper that is only just falling asleep is missed."""
+        async with asyncio.timeout(30):
+            while not holds():
+                self.clock.advance(step)
+                await asyncio.sleep(0.001)
+
     async def rows(self, sql: str, *params: Any) -> list[tuple[Any, ...]]:
         """What the database says."""
         return await self.store.database.read(sql, params)
