@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gateway.config import Config
+from gateway.plugins import tools_of_others
+from gateway.schedules.tool import NAME as SCHEDULE_TASK
 from runtime.clock import Clock
 from runtime.errors import SandboxError, ToolError
 from runtime.tools.base import Tool, ToolContext
@@ -24,14 +26,15 @@ async def nowhere(file: OutgoingFile, context: ToolContext) -> None:
 
 
 def every_tool(clock: Clock, post: Post = nowhere) -> Sequence[Tool]:
-    """Every tool that there is, whether or not it can be offered on this machine. Nothing is looked at or changed."""
+    """Every tool that there is, those of other packages too, whether or not it can be offered on this machine."""
     from runtime.tools.ask_user import AskUser
     from runtime.tools.fetch import fetch_tool
     from runtime.tools.files import workspace_tools
     from runtime.tools.send_file import SendFile
     from runtime.tools.shell import shell_tool
 
-    return [*workspace_tools(), fetch_tool(), shell_tool(clock=clock), SendFile(post), AskUser()]
+    ours = [*workspace_tools(), fetch_tool(), shell_tool(clock=clock), SendFile(post), AskUser()]
+    return [*ours, *tools_of_others({SCHEDULE_TASK, *(tool.name for tool in ours)})]
 
 
 async def offered_tools(config: Config, clock: Clock, post: Post) -> Sequence[Tool]:
