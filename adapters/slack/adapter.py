@@ -50,7 +50,7 @@ from adapters.slack.identity import NOBODY, PLATFORM
 from adapters.slack.markup import PART_UNITS, SlackMarkup
 from adapters.slack.names import Names
 from adapters.slack.outbound import Request
-from adapters.slack.refusals import LATE_TRIGGER, NOT_AN_AGENT, code_of
+from adapters.slack.refusals import LATE_TRIGGER, NOT_AN_AGENT, STREAMING, code_of
 from adapters.slack.sessions import Sessions
 from adapters.slack.settings import Settings
 from adapters.slack.socket import Socket
@@ -311,10 +311,20 @@ class SlackAdapter:
             await self._opened_now().streams.go_on(ref, view)
             return
         try:
-            await self._call(outbound.edit(ref, view, plans=not self._is_refused("plans")))
+            await self._change(ref, outbound.edit(ref, view, plans=not self._is_refused("plans")))
         except MarkupRefused:
             self._note_refused_plan(view)
             await self._call(outbound.edit(ref, view, plain=True))
+
+    async def _change(self, ref: MessageRef, request: Request) -> None:
+        """Edit a message; one that is still a stream is ended first."""
+        try:
+            await self._call(request)
+        except Refused as error:
+            if code_of(error) != STREAMING:
+                raise
+            await self._opened_now().streams.end(ref)
+            await self._call(request)
 
     def _note_refused_plan(self, view: View) -> None:
         if isinstance(view, TurnCard):

@@ -65,6 +65,7 @@ _MARKUP = frozenset(
 _UNKNOWN = frozenset({"fatal_error", "internal_error", "request_timeout", "service_unavailable"})
 NOT_AN_AGENT = frozenset({"not_authorized", "method_not_supported_for_channel_type", "unknown_method"})
 STREAM_OVER = frozenset({"message_not_in_streaming_state", "message_not_found", "stopped_by_user"})
+STREAMING = "streaming_state_conflict"
 LATE_TRIGGER = frozenset({"expired_trigger_id", "exchanged_trigger_id", "invalid_trigger_id"})
 DEFAULT_PATIENCE_SECONDS = 30.0
 _SAID = re.compile(r"Slack says (\w+) to ")

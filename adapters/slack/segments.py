@@ -9,6 +9,7 @@ about 10.6 KB, with rows counted twice, is what others measured.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from adapters.contract import Row, Stream
@@ -20,6 +21,8 @@ LIFE_MS = 240_000
 BUDGET_BYTES = 9_000
 LITTLE_ROOM = 1_000
 MAX_ROWS = 48
+MAX_SHOWN_ROWS = 15
+"""Rows in a message that was a stream: beside them there has to be room for a part of the text."""
 ROW_BYTES = 40
 """What a row weighs besides its words."""
 
@@ -122,6 +125,22 @@ def _visible(view: Stream, segment: Segment) -> list[tuple[int, Row]]:
             break
         new.append((at, row))
     return sorted([*known, *new], key=lambda one: one[0])
+
+
+def rows_of(view: Stream) -> dict[int, tuple[str, str]]:
+    """State and words of the rows of a view, by their number."""
+    return {at: _shown(row) for at, row in enumerate(view.rows)}
+
+
+def plan_of(title: str, rows: Mapping[int, tuple[str, str]]) -> list[Payload]:
+    """The head of a stream as a block of a message that is none any more; its newest rows."""
+    if not title and not rows:
+        return []
+    tasks = [
+        {"type": "task_card", "task_id": f"row-{at}", "title": words, "status": state}
+        for at, (state, words) in sorted(rows.items())[-MAX_SHOWN_ROWS:]
+    ]
+    return [{"type": "plan", "title": short(title) or "…", "tasks": tasks}]
 
 
 def _shown(row: Row) -> tuple[str, str]:

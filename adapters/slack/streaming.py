@@ -8,7 +8,7 @@ appended to it any more.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from adapters.contract import MessageRef, Place, Stream
@@ -20,7 +20,7 @@ from adapters.slack.identity import Me
 from adapters.slack.markup import SlackMarkup, render
 from adapters.slack.outbound import Request
 from adapters.slack.refusals import STREAM_OVER, code_of
-from adapters.slack.segments import Segment, step
+from adapters.slack.segments import Segment, plan_of, rows_of, step
 from adapters.slack.texts import buttons
 
 REMEMBERED = 500
@@ -85,6 +85,11 @@ class Streams:
             await self._advance(chain, view)
         if view.closed:
             self._chains.pop(ref.id, None)
+
+    async def end(self, ref: MessageRef) -> None:
+        """End the stream that a message is, because it is to show something else."""
+        self._chains.pop(ref.id, None)
+        await self._stop_left(ref, [ref.id], "processing")
 
     def mark_stopped(self, streams: tuple[str, ...]) -> None:
         """A person stopped these; nothing can be written to them any more."""
@@ -188,7 +193,8 @@ class Streams:
                 raise
         segment.is_open = False
         ref = self._ref(chain.place, segment.ts)
-        await self._show(ref, [segment.ts], segment.text, chain.key)
+        head = plan_of(segment.title, segment.rows)
+        await self._show(ref, [segment.ts], segment.text, chain.key, head)
 
     def _stop(self, place: Place, ts: str, metadata: Payload) -> Payload:
         return {"channel": place.chat, "ts": ts, "metadata": metadata}
@@ -207,15 +213,10 @@ class Streams:
         """Make the messages of a text that an earlier process began show all of it; none is appended to any more."""
         place = Place(platform=ref.platform, account=ref.account, chat=ref.chat, thread=ref.thread or ref.id)
         later, key = await self._continued(place, ref)
-        for ts in [ref.id, *later]:
-            try:
-                stop = {"channel": ref.chat, "ts": ts, "session_status": "active" if view.closed else "processing"}
-                await self._call(Request(method="chat.stopStream", fields=stop))
-            except AdapterError as error:
-                if not _is_over(error):
-                    raise
+        await self._stop_left(ref, [ref.id, *later], "active" if view.closed else "processing")
         text = segments.settled(view.markdown, closed=view.closed)
-        shown = await self._show(ref, [ref.id, *later], text, key)
+        head = plan_of(view.title, rows_of(view))
+        shown = await self._show(ref, [ref.id, *later], text, key, head, buttons(view.controls))
         if not view.closed:
             chain = _Chain(place=place, key=key)
             over = frozenset(range(len(view.rows)))
@@ -224,6 +225,16 @@ class Streams:
             chain.last.taken = len(text)
             chain.last.text = text
             self._remember(ref.id, chain)
+
+    async def _stop_left(self, ref: MessageRef, streams: list[str], state: str) -> None:
+        """End streams that may be open, and may have ended long ago."""
+        for ts in streams:
+            stop = {"channel": ref.chat, "ts": ts, "session_status": state}
+            try:
+                await self._call(Request(method="chat.stopStream", fields=stop))
+            except AdapterError as error:
+                if not _is_over(error):
+                    raise
 
     async def _continued(self, place: Place, ref: MessageRef) -> tuple[list[str], str]:
         """Streams in which a text went on, and the key of its delivery, as far as they tell."""
@@ -254,15 +265,29 @@ class Streams:
     def _is_ours(self, message: Payload) -> bool:
         return message.get("bot_id") == self._me.bot or message.get("user") == self._me.user
 
-    async def _show(self, ref: MessageRef, messages: list[str], text: str, key: str) -> list[str]:
-        """Show a text in messages that there are, in new ones if it needs more; what it does not need goes."""
-        parts = list(SlackMarkup().split(text)) or ["…"]
+    async def _show(
+        self,
+        ref: MessageRef,
+        messages: list[str],
+        text: str,
+        key: str,
+        head: Sequence[Payload] = (),
+        last: Sequence[Payload] = (),
+    ) -> list[str]:
+        """Show a text in messages that there are, in new ones if it needs more; what it does not need goes.
+
+        `head` goes before the text, `last` behind it.
+        """
+        parts = [[render(part)] for part in SlackMarkup().split(text)]
+        if head or not parts:
+            parts[:1] = [[*(head or [render("…")]), *(parts[0] if parts else [])]]
+        parts[-1] += last
         place = self._place(ref)
         shown = messages[: len(parts)]
         for ts, part in zip(messages, parts, strict=False):
-            await self._call(outbound.replace_text(self._ref(place, ts), [render(part)]))
+            await self._call(outbound.replace_text(self._ref(place, ts), part))
         for number, part in enumerate(parts[len(messages) :], start=len(messages)):
-            made = await self._call(outbound.message(place, [render(part)], f"{key}#part{number}"))
+            made = await self._call(outbound.message(place, part, f"{key}#part{number}"))
             shown.append(a_text(made.get("ts")))
         for ts in messages[len(parts) :]:
             await self._call(Request(method="chat.delete", fields={"channel": ref.chat, "ts": ts}))

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.contract import Row, RowState, Stream, ThreadStatus
+from adapters.contract import Control, Phase, Row, RowState, Stream, ThreadStatus, TurnCard
 from adapters.emulators.faults import FaultKind
 from adapters.errors import Refused
 from adapters.slack.segments import BUDGET_BYTES, Segment, closing, reopening, settled, step
+from tests.support.sides import slack_buttons
 from tests.support.slack_side import Side, slack_side
 
 pytestmark = pytest.mark.xdist_group("bolt")
@@ -137,6 +138,31 @@ async def test_stop_of_slacks_own_ends_the_writing() -> None:
         before = side.shown(place)
         await side.adapter.edit(ref, Stream(stream_id="s", markdown=words(30), closed=True))
         assert side.shown(place) == before
+
+
+async def test_end_of_an_earlier_processs_stream_keeps_head_and_buttons() -> None:
+    """Made to show everything after a restart, a text still has its title, its rows and its buttons."""
+    async with slack_side() as side:
+        place = await side.thread()
+        ref = (await side.adapter.send(place, Stream(stream_id="s", markdown=words(3)), "key", 1)).refs[0]
+        await side.restart()
+        rows = (Row(state=RowState.DONE, text="run the tests"),)
+        controls = (Control(label="Retry", token="run:x"),)
+        last = Stream(stream_id="s", markdown=words(6), title="Done", rows=rows, controls=controls, closed=True)
+        for _ in range(2):
+            await side.adapter.edit(ref, last)
+        assert numbers(side.shown(place)) == numbers(words(6))
+        assert slack_buttons(side.ours(place)[-1]) == ["Retry"]
+        assert "run the tests" in side.shown(place)
+
+
+async def test_stream_can_become_another_view() -> None:
+    """A message that streams is ended before it shows a card."""
+    async with slack_side() as side:
+        place = await side.thread()
+        ref = (await side.adapter.send(place, Stream(stream_id="s", markdown=words(3)), "key", 1)).refs[0]
+        await side.adapter.edit(ref, TurnCard(phase=Phase.DONE, headline="Done"))
+        assert side.shown(place) == "☑ Done"
 
 
 async def test_stream_outside_of_a_thread_is_refused() -> None:
