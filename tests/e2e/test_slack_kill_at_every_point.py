@@ -17,7 +17,6 @@ POINTS = [
     "delivery.sent.before:1",  # the request is shown, and that is not recorded
     "intake.store.after:2",  # the press is stored, and not acknowledged
     "tool.run.after:1",  # it has had its effect, its result is not stored
-    "delivery.sent.before:2",  # something more is shown, and that is not recorded
 ]
 
 
@@ -34,14 +33,14 @@ class Person:
         self._world = world
         self._pressed: dict[str, str] = {}
 
-    async def press(self, message: dict[str, Any], label: str) -> None:
+    async def press(self, message: dict[str, Any], label: str, chat: str | None = SLACK_CHANNEL) -> None:
         """Press a button, unless that is done or under way."""
         platform, number = self._world.platform, message["ts"]
         if number in self._pressed:
             answer = await platform.call("answer", asked=self._pressed[number])
             if answer["state"] != "timed out":
                 return
-        press = await platform.press(SLACK_OWNER, number, button=label, chat=SLACK_CHANNEL)
+        press = await platform.press(SLACK_OWNER, number, button=label, chat=chat)
         self._pressed[number] = press["id"]
 
 
@@ -51,6 +50,16 @@ async def revive(world: World) -> None:
         world.kills += 1
         await world.start()
         await world.platform.advance(61)
+
+
+async def settle(world: World) -> None:
+    """Until nothing is left to do, also where the gateway died with the last thing that it did."""
+
+    async def at_rest() -> bool:
+        await revive(world)
+        return world.is_at_rest()
+
+    await world.until(at_rest)
 
 
 async def drive(world: World) -> None:
@@ -63,10 +72,10 @@ async def drive(world: World) -> None:
         for message in await world.seen():
             if "Approve" in slack_buttons(message):
                 await person.press(message, "Approve")
-        return bool(answers(await world.seen())) and world.alive
+        return bool(answers(await world.seen()))
 
     await world.until(answered)
-    await world.quiet()
+    await settle(world)
 
 
 def answers(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -115,4 +124,32 @@ async def test_form_opened_before_a_kill_and_filled_in_after_it_denies(world: Wo
     assert not (world.workspace / "todo.txt").exists(), "what was denied has run"
     assert world.rows("SELECT decision FROM approvals") == [("denied",)]
     assert not any("Approve" in slack_buttons(m) for m in await world.seen()), "a decided request has buttons"
+    await world.platform.assert_clean()
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("point", ["delivery.sent.before:1", "delivery.sent.before:3"])
+async def test_private_turn_killed_at(world: World, point: str) -> None:
+    """In a direct message the turn is a native stream: whatever the instant, its words are there exactly once."""
+    await world.start(kill_at=point)
+    await world.say("note in todo.txt that the release is on Friday")
+    person = Person(world)
+
+    async def said() -> list[dict[str, Any]]:
+        await revive(world)
+        seen = await world.seen(SLACK_OWNER)
+        for message in seen:
+            if "Approve" in slack_buttons(message):
+                await person.press(message, "Approve", None)
+        return seen if any("built-in demo model" in slack_content(m) for m in seen) else []
+
+    await world.until(said)
+    await settle(world)
+    words = "\n".join(slack_content(m) for m in await world.seen(SLACK_OWNER))
+    assert world.kills == 1, f"the gateway never passed {point}"
+    assert words.count("built-in demo model") == 1, "not answered exactly once"
+    assert "sent again" not in words, "a repeat, although Slack can be asked"
+    assert (world.workspace / "todo.txt").read_text().count("release is on Friday") == 1
+    assert world.rows("SELECT decision FROM approvals") == [("approved",)]
     await world.platform.assert_clean()

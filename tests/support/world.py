@@ -174,18 +174,22 @@ class World:
         with contextlib.closing(sqlite3.connect(self.folder / "state" / "pilothouse.db")) as connection:
             return connection.execute(sql, parameters).fetchall()
 
+    def is_at_rest(self) -> bool:
+        """Whether nothing is left to do: inbox, outbox and sessions are at rest."""
+        return (
+            not self.rows("SELECT 1 FROM inbound WHERE state <> 'done'")
+            and not self.rows("SELECT 1 FROM deliveries WHERE state IN ('planned', 'sending')")
+            and not self.rows("SELECT 1 FROM pending_messages")
+            and not self.rows("SELECT 1 FROM surfaces WHERE desired IS NOT NULL AND message_id IS NOT NULL")
+            and not self.rows(
+                "SELECT 1 FROM surfaces WHERE kind = 'card' AND state <> 'closed' AND message_id IS NOT NULL"
+            )
+        )
+
     async def quiet(self) -> None:
-        """Return when nothing is left to do: inbox, outbox and sessions are at rest."""
+        """Return when nothing is left to do."""
 
         async def at_rest() -> bool:
-            return (
-                not self.rows("SELECT 1 FROM inbound WHERE state <> 'done'")
-                and not self.rows("SELECT 1 FROM deliveries WHERE state IN ('planned', 'sending')")
-                and not self.rows("SELECT 1 FROM pending_messages")
-                and not self.rows("SELECT 1 FROM surfaces WHERE desired IS NOT NULL AND message_id IS NOT NULL")
-                and not self.rows(
-                    "SELECT 1 FROM surfaces WHERE kind = 'card' AND state <> 'closed' AND message_id IS NOT NULL"
-                )
-            )
+            return self.is_at_rest()
 
         await self.until(at_rest)
