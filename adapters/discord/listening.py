@@ -70,15 +70,22 @@ class Listening:
             except Exception as error:  # noqa: BLE001 - whatever it is, inbound must not end; health shows it
                 failures = 0 if self._state.state == "ready" else failures + 1
                 self._failed(error)
-            await self._environment.sleep(min(FIRST_PAUSE_SECONDS * 2**failures, LAST_PAUSE_SECONDS))
-            await self._open_again()
+            await self._pause(failures)
+            while not await self._is_open_again():
+                failures += 1
+                await self._pause(failures)
 
-    async def _open_again(self) -> None:
+    async def _pause(self, failures: int) -> None:
+        await self._environment.sleep(min(FIRST_PAUSE_SECONDS * 2 ** min(failures, 10), LAST_PAUSE_SECONDS))
+
+    async def _is_open_again(self) -> bool:
         await self._connection.close()
         try:
             await self.open()
         except AdapterError as error:
             self._failed(error)
+            return False
+        return True
 
     async def stop(self) -> None:
         """Feed nothing any more."""

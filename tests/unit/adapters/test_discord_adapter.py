@@ -619,7 +619,7 @@ async def test_token_that_is_reset_while_we_run_is_told(caplog: pytest.LogCaptur
     async with started() as (emulator, adapter, intake):
         emulator.fault("get_my_user", FaultKind.REFUSE, status=401, description="401: Unauthorized", times=1000)
         emulator.disconnect(how="close", code=4004)
-        await emulator.wait_for(lambda: adapter.health.state == "failed")
+        await emulator.wait_for(lambda: adapter.health.state == "failed", timeout=60)
         assert "developer portal" in adapter.health.detail or "does not know this token" in adapter.health.detail
         assert DISCORD_TOKEN.rpartition(".")[2] not in caplog.text
         emulator.faults.clear()
