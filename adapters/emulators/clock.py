@@ -132,6 +132,11 @@ async def _settle() -> None:
         await asyncio.sleep(0)
 
 
+def wall_time() -> float:
+    """Seconds since 1970 by the machine's clock, which nobody can advance."""
+    return time.time()
+
+
 def _refuse_backwards(seconds: float) -> None:
     if seconds < 0:
         raise ValueError(f"a clock cannot be moved by {seconds} s: it only goes forward")

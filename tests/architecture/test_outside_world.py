@@ -76,6 +76,7 @@ MAY_READ_CLOCK_OR_CHANCE: dict[str, str] = {
     "runtime/testing.py": "the fake clock lets other tasks have their turn; no time passes",
     "runtime/config.py": "the default source of ids, replaced by tests like the clock",
     "runtime/store/sqlite.py": "the default source of the ids of owners and saves",
+    "adapters/discord/connection.py": "lets the client's handlers of the last frames have their turn; no time passes",
     "adapters/emulators/clock.py": "the platforms' own clock, real in `pilothouse try` and by hand in tests",
 }
 MAY_READ_ENVIRONMENT: dict[str, str] = {}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from adapters.emulators.clock import Clock, FlowingClock
+from adapters.emulators.clock import Clock, FlowingClock, wall_time
 from adapters.emulators.control import PREFIX, ControlFace, Verb
 from adapters.emulators.errors import NotKnown, NotPossible
 from adapters.emulators.faults import Fault, FaultKind, FaultQueue
@@ -67,7 +66,7 @@ class SlackEmulator(People, Watched):
         enterprise: str | None = None,
         agent: bool = True,
         commands: Sequence[str] | None = None,
-        wall: Callable[[], float] = time.time,
+        wall: Callable[[], float] = wall_time,
     ) -> None:
         self.clock: Clock = clock if clock is not None else FlowingClock()
         self.journal = Journal(now=self.clock.now, limit=journal_limit)

@@ -88,6 +88,7 @@ class Platform:
         self._url = url
         self._last_ts = 0
         self._ids = 0
+        self._uuids = 0
 
     # -- numbers
 
@@ -102,8 +103,9 @@ class Platform:
         return f"{prefix}0E{self._ids:08d}"
 
     def new_uuid(self) -> str:
-        """A fresh id that nobody guesses. Never compared, so it may be random."""
-        return str(uuid.uuid4())
+        """A fresh id in the form of a UUID. It protects nothing here, so it is counted and a run can be repeated."""
+        self._uuids += 1
+        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{self.app.account}/{self._uuids}"))
 
     def new_ts(self) -> str:
         """A fresh message timestamp, later than all before."""
