@@ -17,6 +17,7 @@ import aiohttp
 from adapters.contract import Adapter, Environment, Place
 from adapters.discord import create as create_discord
 from adapters.emulators.discord import DiscordEmulator
+from adapters.emulators.discord.knobs import Knobs as DiscordKnobs
 from adapters.emulators.faults import FaultKind
 from adapters.emulators.slack import Knobs as SlackKnobs
 from adapters.emulators.slack import SlackEmulator
@@ -115,6 +116,9 @@ async def telegram_world() -> AsyncGenerator[TelegramWorld]:
 
 DISCORD_TOKEN = "MTEwMDAwMDAwMDAwMDAwMDkwMA.Gabcde.TEST"
 PILOT, BEN, GUILD, CHANNEL = "1100000000000000900", "1100000000000000042", "1100000000000000001", "1100000000000000010"
+PATIENT = DiscordKnobs(interaction_deadline=60)
+"""On a busy machine three seconds are over before a press is answered."""
+
 SLOW_DOWN_SECONDS = 31
 """More than the client waits by itself."""
 
@@ -163,7 +167,7 @@ class DiscordWorld:
 @asynccontextmanager
 async def discord_world() -> AsyncGenerator[DiscordWorld]:
     """An emulated Discord that tolerates no broken rule."""
-    emulator = await DiscordEmulator().start()
+    emulator = await DiscordEmulator(knobs=PATIENT).start()
     emulator.add_bot(DISCORD_TOKEN, name="Pilot")
     emulator.add_user(BEN, "Ben")
     emulator.add_guild(GUILD, "Team", members=[BEN])

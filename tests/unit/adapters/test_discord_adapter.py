@@ -37,7 +37,7 @@ from adapters.emulators.discord import DiscordEmulator
 from adapters.emulators.faults import FaultKind
 from adapters.errors import BadCredentials, NotConnected, Refused, TargetGone
 from adapters.testing import Intake, running, said
-from tests.contract.adapter_worlds import BEN, CHANNEL, DISCORD_TOKEN, ENVIRONMENT, GUILD, PILOT
+from tests.contract.adapter_worlds import BEN, CHANNEL, DISCORD_TOKEN, ENVIRONMENT, GUILD, PATIENT, PILOT
 from tests.support.discord_reader import buttons_of, shown_in
 
 pytestmark = pytest.mark.xdist_group("discord")
@@ -58,7 +58,7 @@ CARD = ApprovalCard(
 @asynccontextmanager
 async def emulated(clock: ManualClock | None = None, **guild: Any) -> AsyncGenerator[DiscordEmulator]:
     """Ben and the bot in a server with a channel and a forum."""
-    emulator = await DiscordEmulator(clock=clock).start()
+    emulator = await DiscordEmulator(clock=clock, knobs=PATIENT).start()
     emulator.add_bot(DISCORD_TOKEN, name="Pilot")
     emulator.add_user(BEN, "Ben")
     emulator.add_guild(GUILD, "Team", members=[BEN], **guild)
@@ -533,14 +533,14 @@ async def test_old_control_is_answered_after_a_restart(answer: Any, kind: int) -
 
 
 async def test_press_that_nobody_can_answer_any_more_is_let_go() -> None:
-    """After three seconds Discord takes no answer; that is no error of ours."""
+    """After the deadline Discord takes no answer; that is no error of ours."""
     clock = ManualClock()
     async with emulated(clock=clock) as emulator, listening(emulator) as (adapter, intake):
         mention = await mentioned(emulator, intake)
         await adapter.send(mention.place, CARD, "key", 1)
         await emulator.press(BEN, ours(emulator, mention.place.thread or "")[-1]["id"], data=APPROVE)
         press = await intake.until(of_kind(InboundKind.PRESS))
-        await emulator.advance(4)
+        await emulator.advance(PATIENT.interaction_deadline + 1)
         await adapter.acknowledge(press, Text(text="Approved."))
 
 
