@@ -24,6 +24,7 @@ from adapters.contract import (
     Place,
     Reaction,
     Sent,
+    Stream,
     Text,
     View,
 )
@@ -84,6 +85,7 @@ class TelegramAdapter:
         """
         return Capabilities(
             edit_interval=1.1,
+            native_stream="draft" if self._settings.drafts else "none",
             threads="topic",
             can_create_thread=self._settings.create_topics,
             ephemeral="press",
@@ -184,6 +186,8 @@ class TelegramAdapter:
     async def _request(self, place: Place, view: View) -> Request:
         if isinstance(view, File):
             return outbound.file(place, view, await self._environment.content(view.sha256))
+        if isinstance(view, Stream) and not self._settings.drafts:
+            raise Refused("drafts are not shown (telegram.drafts is false): send an Answer")
         return outbound.send(place, view)
 
     def _ref(self, place: Place, number: str) -> MessageRef:

@@ -32,6 +32,7 @@ _METHODS = (
     "SendChatAction",
     "SendDocument",
     "SendMessage",
+    "SendMessageDraft",
     "SetMessageReaction",
     "SetMyCommands",
     "SetWebhook",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, assert_never
+from zlib import crc32
 
 from adapters.contract import (
     Answer,
@@ -31,7 +32,7 @@ from adapters.contract import (
     View,
 )
 from adapters.errors import Refused
-from adapters.markdown import units_utf16
+from adapters.markdown import heal, units_utf16
 from adapters.telegram.formatted import MENTION, Formatted, Run, formatted
 from adapters.telegram.markup import MESSAGE_UNITS
 from adapters.telegram.texts import REPEATED, Spoken, number, short, shown
@@ -40,6 +41,8 @@ MAX_CAPTION = 1024
 MAX_ALERT = 200
 MAX_DATA_BYTES = 64
 BUTTONS_IN_A_ROW = 2
+DRAFT_LENGTH = 1_500
+"""Characters of a draft: more than a screen of it nobody reads while it moves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +83,7 @@ def send(place: Place, view: View) -> Request:
                 raise Refused("Telegram shows words to one person only in the private chat with that person")
             return message(place, formatted([Run(text)]))
         case Stream():
-            raise Refused("streams are not offered (native_stream is none): send an Answer")
+            return _draft(place, view)
         case ThreadStatus():
             raise Refused("Telegram has no state of a thread that a bot could set")
         case ApprovalCard(mention=mention) if mention and not place.chat.startswith("-"):
@@ -88,6 +91,28 @@ def send(place: Place, view: View) -> Request:
         case _:
             silent = _is_silent(view)
             return message(place, shown(view), reply_to=_reply_to(view), controls=_controls(view), silent=silent)
+
+
+def _draft(place: Place, view: Stream) -> Request:
+    """What is being written, as the draft of a private chat: the end of it, where it grows.
+
+    A draft lasts for 30 s and gives way to the next message (https://core.telegram.org/bots/api#sendmessagedraft).
+    """
+    if place.chat.startswith("-"):
+        raise Refused("Telegram shows drafts in private chats only: send an Answer")
+    text = _draft_text(view.markdown)
+    fields: dict[str, Any] = {**_where(place), "draft_id": crc32(view.stream_id.encode()) or 1, "text": text.text}
+    if text.entities:
+        fields["entities"] = [entity.wire() for entity in text.entities]
+    return Request(method="sendMessageDraft", fields=fields)
+
+
+def _draft_text(markdown: str) -> Formatted:
+    end = markdown if len(markdown) <= DRAFT_LENGTH else f"…{markdown[-DRAFT_LENGTH:]}"
+    try:
+        return shown(Answer(markdown=heal(end)))
+    except Refused:
+        return formatted([Run(short(end, MESSAGE_UNITS))])
 
 
 def edit(ref: MessageRef, view: View) -> Request:

@@ -13,7 +13,10 @@ from urllib.parse import urlsplit
 _TOKEN = re.compile(r"[1-9]\d{0,19}:[A-Za-z0-9_-]{1,64}")
 _COMMAND = re.compile(r"[a-z0-9_]{1,32}")
 _SECRET = re.compile(r"[A-Za-z0-9_-]{1,256}")
-_KEYS = ("token", "token_file", "api_base", "mode", "poll_seconds", "request_seconds", "commands", "create_topics")
+_KEYS = (
+    *("token", "token_file", "api_base", "mode", "poll_seconds", "request_seconds", "commands", "create_topics"),
+    "drafts",
+)
 _OF_THE_WEBHOOK = ("webhook_url", "webhook_listen", "webhook_secret")  # without a meaning while we poll
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -23,7 +26,8 @@ class Settings:
     """The section `[telegram]`.
 
     `commands` are names with descriptions for the platform's menu, None to leave it as it is. `create_topics`: open a
-    topic when asked to, which needs that right in a group. With `mode = "webhook"` Telegram posts to `webhook_url`, and
+    topic when asked to, which needs that right in a group. `drafts`: show in private chats what is being written, while
+    Android lets nobody send anything. With `mode = "webhook"` Telegram posts to `webhook_url`, and
     `webhook_listen` is where that arrives; without a `webhook_secret` each start makes one.
     """
 
@@ -33,6 +37,7 @@ class Settings:
     request_seconds: float = 60.0
     commands: Mapping[str, str] | None = None
     create_topics: bool = False
+    drafts: bool = False
     mode: Literal["polling", "webhook"] = "polling"
     webhook_url: str = ""
     webhook_listen: str = "127.0.0.1:8643"
@@ -58,6 +63,7 @@ class Settings:
             request_seconds=_number(settings, "request_seconds", cls.request_seconds, 0.05, 600),
             commands=_commands(settings.get("commands")),
             create_topics=_flag(settings, "create_topics"),
+            drafts=_flag(settings, "drafts"),
         )
         return polling if mode == "polling" else _with_webhook(polling, settings)
 

@@ -255,6 +255,9 @@ class TelegramSection(Section):
     create_topics: bool = False
     """Open a topic where a new thread is wanted; in a group the bot needs that right."""
 
+    drafts: bool = False
+    """Show what is being written as a draft, in private chats. On Android nobody can send anything meanwhile."""
+
     @model_validator(mode="after")
     def _webhook_has_an_address(self) -> TelegramSection:
         if self.token and self.mode == "webhook" and self.webhook_url is None:

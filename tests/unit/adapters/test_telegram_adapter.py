@@ -25,6 +25,8 @@ from adapters.contract import (
     Notice,
     Place,
     Reaction,
+    Sent,
+    Stream,
     Text,
 )
 from adapters.emulators.clock import ManualClock
@@ -482,3 +484,22 @@ async def test_log_tells_no_token(caplog: pytest.LogCaptureFixture) -> None:
     ours = [record for record in caplog.records if not record.name.startswith(("adapters.emulators", "aiohttp.access"))]
     assert ours
     assert not [record for record in ours if "SECRET" in record.getMessage()]
+
+
+# --------------------------------------------------------------------------------------------------------- drafts
+
+
+async def test_drafts_show_what_is_being_written() -> None:
+    """Where they are wished for, a stream is a draft in private, healed and short; elsewhere it is refused."""
+    view = Stream(stream_id="turn-1", markdown=f"{'long ' * 2000}\n\nAt last **bold words")
+    async with started(drafts=True) as (emulator, adapter, _):
+        assert adapter.capabilities.native_stream == "draft"
+        assert await adapter.send(PRIVATE, view, "k", 1) == Sent()
+        sent = emulator.calls("sendMessageDraft")[-1]
+        assert sent.ok
+        assert sent.params["text"].endswith("At last bold words")
+        assert [one["type"] for one in sent.params["entities"]] == ["bold"]
+        assert emulator.messages(ANN) == []
+        await refused_with(Refused, adapter.send(GROUP, view, "k", 1))
+    async with started() as (_, adapter, _):
+        await refused_with(Refused, adapter.send(PRIVATE, view, "k", 1))
