@@ -89,6 +89,9 @@ def test_example_sets_every_key_that_has_a_default() -> None:
     assert {key for key in without_default if key.split(".")[0] not in lists} == {
         "telegram.token",
         "telegram.token_file",
+        "telegram.webhook_url",
+        "telegram.webhook_secret",
+        "telegram.webhook_secret_file",
         "slack.bot_token",
         "slack.bot_token_file",
         "slack.app_token",
