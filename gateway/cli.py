@@ -75,7 +75,7 @@ def try_(
         typer.Option("--patience", metavar="SECONDS", min=1, help="What Slack and Discord of the page wait, not 3."),
     ] = None,
 ) -> None:
-    """Talk to the bot in this terminal or a browser, without any account.
+    """Talk to the bot in this terminal, without any account.
 
     It needs no key, and nothing leaves this machine.
     """
