@@ -51,6 +51,7 @@ from adapters.slack.markup import PART_UNITS, SlackMarkup
 from adapters.slack.names import Names
 from adapters.slack.outbound import Request
 from adapters.slack.refusals import LATE_TRIGGER, NOT_AN_AGENT, STREAMING, code_of
+from adapters.slack.segments import BUDGET_BYTES, LIFE_MS
 from adapters.slack.sessions import Sessions
 from adapters.slack.settings import Settings
 from adapters.slack.socket import Socket
@@ -120,8 +121,8 @@ class SlackAdapter:
         return Capabilities(
             edit_interval=3.0,
             native_stream="none" if self._is_refused("streams") else "chunks",
-            stream_max_seconds=None,
-            stream_budget=None,
+            stream_max_seconds=LIFE_MS / 1000,  # of one message: the text goes on in another
+            stream_budget=BUDGET_BYTES,
             native_stop=agent,
             threads="thread",
             can_create_thread=True,

@@ -205,9 +205,15 @@ class Streams:
         """The stream in a thread that we may have begun: our only message without a key, after the last person's."""
         found = None
         for message in await self._replies(place, "0"):
-            mine = self._is_ours(message)
-            found = a_text(message.get("ts")) if mine and not key_in(message) else None if not mine else found
+            if not self._is_ours(message):
+                found = None
+            elif self._may_be_stream(message):
+                found = a_text(message.get("ts"))
         return found
+
+    def _may_be_stream(self, message: Payload) -> bool:
+        """Whether it has no key. Streams get theirs when they end, and shared files never have one."""
+        return not key_in(message) and not message.get("files")
 
     async def _show_anew(self, ref: MessageRef, view: Stream) -> None:
         """Make the messages of a text that an earlier process began show all of it; none is appended to any more."""
@@ -246,7 +252,7 @@ class Streams:
             ts, told = a_text(message.get("ts")), key_in(message)
             if ts == ref.id:
                 key = told.rpartition("#")[0] or told
-            elif not told or (key and told.startswith(f"{key}#")):
+            elif self._may_be_stream(message) or (key and told.startswith(f"{key}#")):
                 later.append(ts)
         return later, key
 

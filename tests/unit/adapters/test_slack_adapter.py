@@ -224,7 +224,10 @@ async def test_no_send_previews_links_or_mentions_anybody() -> None:
 
 
 async def test_edit_keeps_to_the_limits_and_replaces_everything() -> None:
-    """A text of any length is shown by an edit within 4,000 characters, and buttons of before are gone."""
+    """A text of any length is shown by an edit within 4,000 characters, and buttons of before are gone.
+
+    Each edit has blocks: one without would leave what was there, or take it away, as Slack likes.
+    """
     async with slack_side() as side:
         place = await side.thread()
         sent = await side.adapter.send(place, Notice(text="before", controls=(DENY,)), "key", 1)
@@ -233,6 +236,7 @@ async def test_edit_keeps_to_the_limits_and_replaces_everything() -> None:
         message = side.ours(place)[0]
         assert slack_buttons(message) == []
         assert "before" not in slack_content(message)
+        assert all(call.params["blocks"] for call in side.emulator.calls("chat.update"))
         assert all(len(call.params["text"]) <= TEXT_LIMIT for call in side.emulator.calls("chat.update"))
 
 

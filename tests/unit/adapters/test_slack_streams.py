@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.contract import Control, Phase, Row, RowState, Stream, ThreadStatus, TurnCard
+from adapters.contract import Control, Document, Phase, Row, RowState, Stream, ThreadStatus, TurnCard
 from adapters.emulators.faults import FaultKind
 from adapters.errors import Refused
 from adapters.slack.segments import BUDGET_BYTES, Segment, closing, reopening, settled, step
@@ -154,6 +154,18 @@ async def test_end_of_an_earlier_processs_stream_keeps_head_and_buttons() -> Non
         assert numbers(side.shown(place)) == numbers(words(6))
         assert slack_buttons(side.ours(place)[-1]) == ["Retry"]
         assert "run the tests" in side.shown(place)
+
+
+async def test_files_that_we_sent_are_no_streams() -> None:
+    """A file has no key, as a stream has none while it is open: it is neither taken for one nor taken away."""
+    async with slack_side() as side:
+        place = await side.thread()
+        ref = (await side.adapter.send(place, Stream(stream_id="s", markdown=words(3)), "key", 1)).refs[0]
+        await side.adapter.send(place, Document(name="a.md", text="long"), "file", 1)
+        await side.restart()
+        await side.adapter.edit(ref, Stream(stream_id="s", markdown=words(6), closed=True))
+        assert numbers(side.shown(place)) == numbers(words(6))
+        assert [one["files"][0]["name"] for one in side.ours(place) if one.get("files")] == ["a.md"]
 
 
 async def test_stream_can_become_another_view() -> None:
