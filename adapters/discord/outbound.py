@@ -103,7 +103,9 @@ def changed(view: View) -> Message:
 def changed_card(view: Answer | Notice) -> Message:
     """The same for a message that is a card already, and can never be a plain one again."""
     parts = texts.as_card(texts.content(view), components.rows(view.controls))
-    return Message(fields={"components": parts, "flags": COMPONENTS_V2, "allowed_mentions": _mentions(())})
+    return Message(
+        fields={"components": parts, "flags": COMPONENTS_V2 | SUPPRESS_EMBEDS, "allowed_mentions": _mentions(())}
+    )
 
 
 def _fields(view: Spoken) -> dict[str, Any]:

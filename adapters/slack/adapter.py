@@ -59,7 +59,7 @@ from adapters.slack.streaming import Streams
 from adapters.slack.texts import Spoken, short
 from adapters.slack.watch import Watch
 from adapters.slack.whoami import who_we_are
-from adapters.slack.words import escaped
+from adapters.slack.words import escaped, unlinked
 
 log = logging.getLogger("pilothouse.slack")
 
@@ -291,7 +291,7 @@ class SlackAdapter:
             return Sent(refs=(self._ref(place, found),))
         file_id = await opened.connection.upload(view.name, content)
         to: Payload = {"channel_id": place.chat, **({"thread_ts": place.thread} if place.thread else {})}
-        said = {"initial_comment": escaped(view.caption)} if view.caption else {}
+        said = {"initial_comment": unlinked(escaped(view.caption))} if view.caption else {}
         fields = {**to, **said, "files": [{"id": file_id, "title": view.name}]}
         await self._call(Request(method="files.completeUploadExternal", fields=fields))
         return Sent(refs=(self._ref(place, await opened.history.share_of(place, file_id) or file_id),))

@@ -83,6 +83,11 @@ def _unescaped(text: str) -> str:
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 
 
+def unlinked(text: str) -> str:
+    """The text with addresses that Slack makes no links of, for calls that have no switch for previews."""
+    return text.replace("://", ":\u2060//")
+
+
 def escaped(text: str) -> str:
     """Text with nothing in it that Slack would take for a mention or a link."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

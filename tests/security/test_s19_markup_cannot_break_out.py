@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 
 from adapters.contract import ApprovalCard, Control, Place, Verbatim, View
 from adapters.discord import texts as discord
+from adapters.slack.texts import END_OF_TEXT as SLACK_END
+from adapters.slack.texts import blocks_of, plain_blocks
 from adapters.telegram.formatted import Formatted
 from adapters.telegram.texts import BELL, END_OF_TEXT, shown
 from adapters.terminal import TerminalAdapter
@@ -85,6 +88,29 @@ def test_discord_shows_the_action_as_it_is(body: str) -> None:
         first, *_, last = readable(lines).split("\n")
         assert first in ("🔐 May I run this?", "Part 1 of 2")
         assert last in ("🔔 <@42>", discord.END_OF_TEXT)
+
+
+def leaves(block: dict[str, Any]) -> list[dict[str, Any]]:
+    """The smallest parts of a block of rich text, in order."""
+    return [part for section in block["elements"] for part in section["elements"]]
+
+
+@pytest.mark.parametrize("body", PAYLOADS)
+def test_slack_shows_the_action_as_it_is(body: str) -> None:
+    """One block of its own is the action, letter by letter; nothing is a link, markup or a mention but ours."""
+    for card in cards(body):
+        assert isinstance(card, ApprovalCard | Verbatim)
+        [block] = [one for one in blocks_of(card) if one["type"] != "actions"]
+        shown = [one for one in block["elements"] if one["type"] == "rich_text_preformatted"]
+        assert [part["text"] for one in shown for part in one["elements"]] == [body]
+        assert {part["type"] for part in leaves(block)} <= {"text", "user"}
+        assert [part["user_id"] for part in leaves(block) if part["type"] == "user"] in ([], ["42"])
+        first, *_, last = leaves(block)
+        assert first["text"] in ("🔐 May I run this?", "Part 1 of 2")
+        assert last.get("user_id") == "42" or last["text"] == SLACK_END
+        sections = [one["text"] for one in plain_blocks(card) if one["type"] == "section"]
+        assert {one["type"] for one in sections} == {"plain_text"}
+        assert body.replace("\n", "") in "".join(one["text"] for one in sections).replace("\n", "")
 
 
 def pre_of(made: Formatted) -> list[str]:
