@@ -68,7 +68,8 @@ async def press(page: Browser, platform: str, label: str) -> None:
 async def running(page: Browser) -> int:
     """Wait until all three platforms are listened to; the gateway's process id."""
     await page.until("document.querySelectorAll('.pane.connected').length === 3")
-    return int(await page.run("document.getElementById('gateway').innerText.match(/process (\\d+)/)[1]"))
+    number = "(document.getElementById('gateway').innerText.match(/process (\\d+)/) || [])[1]"
+    return int(await page.until(number))
 
 
 async def kill_and_restart(page: Browser) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from gateway.trial.web.door import CSRF_HEADER, MAX_WRONG, WRONG_SECONDS, Door
 from gateway.trial.web.room import Room
 from gateway.trial.web.site import Site, serving
 
+ASSETS = Path(__file__).parents[2] / "gateway" / "trial" / "web" / "assets"
 ROUTES = (
     ("GET", "/"),
     ("GET", "/assets/page.js"),
@@ -174,3 +176,12 @@ def test_secrets_are_new_and_different_each_time() -> None:
     secrets = [secret for door in (Door(), Door()) for secret in (door.entrance, door.csrf, door._cookie)]
     assert all(len(secret) >= 43 for secret in secrets)
     assert all(one != other for one, other in itertools.combinations(secrets, 2))
+
+
+def test_page_has_nothing_inline_and_makes_no_markup_of_text() -> None:
+    """What the policy forbids is not there, and no way by which words could become elements is used."""
+    page, script, style = (ASSETS / name for name in ("page.html", "page.js", "page.css"))
+    assert re.findall(r"<script(?![^>]*\ssrc=)|<style|\son\w+=|\sstyle=|javascript:|https?://", page.read_text()) == []
+    ways = r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser|srcdoc|setHTML"
+    assert re.findall(ways, script.read_text()) == []
+    assert re.findall(r"@import|url\(", style.read_text()) == []

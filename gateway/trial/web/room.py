@@ -7,7 +7,7 @@ import json
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum, auto
 from types import TracebackType
 from typing import Self
@@ -172,6 +172,8 @@ class Room:
                 # Something went away between two questions, a thread for instance: ask again.
                 dirty.set()
             else:
+                # A platform may notice later than we do that nobody is there any more, and says nothing then.
+                pane = replace(pane, connected=pane.connected and self.phase is not Phase.DOWN)
                 self._show(name, json.dumps(asdict(pane), ensure_ascii=False))
                 lively = bool(pane.working)
             await asyncio.sleep(DRAW_SECONDS)
