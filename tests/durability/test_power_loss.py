@@ -116,9 +116,8 @@ class Run:
         """Start the gateway."""
         await self.world.start(options=self.options)
 
-    async def talk(self, user: int) -> None:
+    async def talk(self, user: int, number: int = 0) -> None:
         """Say something, wait for the answer, and so on."""
-        number = 0
         while not self.enough.is_set():
             words = f"user {user} says {number}"
             self.said.append(words)
@@ -216,14 +215,21 @@ async def test_a_power_loss_loses_nothing_that_was_acknowledged(disk: Disk) -> N
 
 
 async def test_without_a_sync_for_each_commit_a_power_loss_is_seen(disk: Disk) -> None:
-    """The control run: with `synchronous=NORMAL` the same cut loses what people were answered."""
+    """The control run: with `synchronous=NORMAL` the same cut loses what people were answered.
+
+    Not every time on a busy machine, whose kernel may have written it by itself meanwhile.
+    """
+    random, lost = Random(SEED), 0
     async with running(disk, CARELESS="1") as run:
-        people = [asyncio.create_task(run.talk(user)) for user in USERS]
-        await run.fail(Random(SEED))
-        for each in people:
-            each.cancel()
-        await asyncio.gather(*people, return_exceptions=True)
-        await run.world.quiet()
-        answered = [words for words in run.lost() if run.answers[words]]
-        print(f"power loss, control run: {len(answered)} of {len(run.answers)} answered messages lost")
-        assert answered, "the test cannot see a loss"
+        for attempt in range(5):
+            people = [asyncio.create_task(run.talk(user, attempt * 1000)) for user in USERS]
+            await run.fail(random)
+            for each in people:
+                each.cancel()
+            await asyncio.gather(*people, return_exceptions=True)
+            await run.world.quiet()
+            lost = sum(run.answers[words] > 0 for words in run.lost())
+            print(f"power loss, control run: {lost} of {len(run.answers)} answered messages lost")
+            if lost:
+                break
+        assert lost, "the test cannot see a loss"
