@@ -63,7 +63,7 @@ def deferred_model_builds() -> Generator[None]:
         BaseModel.model_rebuild = original
     # Its modules import each other's types for type checkers only: here they are found at the first use of a model,
     # also of one inside an answer of a kind that is made up at run time (`Response[list[Update]]`).
-    for module in [module for name, module in sys.modules.items() if name.startswith("aiogram.types.")]:
+    for module in [module for name, module in sys.modules.copy().items() if name.startswith("aiogram.types.")]:
         for name, value in names.items():
             vars(module).setdefault(name, value)
 

@@ -111,7 +111,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_loops_that_end_badly_say_how(stage: Stage) -> None:
     """A model that fails, one that stalls and one that repeats itself: each end is one message, and nothing else rings.
 
@@ -121,10 +121,9 @@ async def test_loops_that_end_badly_say_how(stage: Stage) -> None:
     world = stage.world
     await world.start()
     await world.say("/loop 3 please fail")
-    card = await world.find("iteration 2 of 3", button="Stop now")
-    assert "1: please fail: answer 1" in content(card)
     await world.find("The loop failed in iteration 2 of 3: The model service did not answer.")
     await world.quiet()
+    assert "in iteration 2 of 3" in content(await world.find("1: please fail: answer 1"))
     assert stage.loops() == [("failed", "failed", 1, 3)]
     assert world.rows("SELECT outcome FROM execution_journal ORDER BY rowid") == [("completed",), ("failed",)]
     assert stage.log() == ["please fail 1"]
@@ -151,7 +150,7 @@ async def test_loops_that_end_badly_say_how(stage: Stage) -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_a_person_rules_a_loop(stage: Stage) -> None:
     """While an iteration waits for a person: its status, a second start, both stops, and a new session in its place."""
     world = stage.world
@@ -198,7 +197,7 @@ async def _is(value: object, expected: object) -> bool:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_a_loop_that_restarts_find(stage: Stage) -> None:
     """Killed between two iterations it goes on by itself. Within one, cautious options ask: a press lets it go on."""
     world = stage.world

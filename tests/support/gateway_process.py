@@ -1,4 +1,4 @@
-"""The real gateway as a process that may kill itself at a named point: `gateway_process.py CONFIG`.
+"""The real gateway as a process that may kill itself at a named point: `gateway_process.py CONFIG`, or `--serve`.
 
 `KILL_AT=point:n` in the environment kills it with SIGKILL when it passes the point for the n-th time. Which points it
 passed is appended to the file in `POINTS_FILE`, if there is one, before the kill can happen. With `CAUTIOUS` its
@@ -8,13 +8,16 @@ on. With `CARELESS` its store tells a commit before it is on disk.
 
 from __future__ import annotations
 
+import json
 import os
+import random
 import signal
 import sys
+import traceback
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from runtime.config import AgentConfig
@@ -67,7 +70,8 @@ def be_careless() -> None:
     opening._set = careless
 
 
-def main() -> int:
+def run(config: Path) -> int:
+    """Run the gateway as the environment says, to its end."""
     from gateway.service import run_service
 
     os.umask(0o077)
@@ -77,8 +81,71 @@ def main() -> int:
         be_careless()
     log = os.environ.get("POINTS_FILE")
     faults = KillAt(os.environ.get("KILL_AT", ":0"), Path(log) if log else None)
-    return run_service(Path(sys.argv[1]), os.environ, faults=faults)
+    return run_service(config, os.environ, faults=faults)
+
+
+# ------------------------------------------------------------------------------------------------- many, from one start
+
+
+def serve() -> None:
+    """Import once, then fork a gateway for every order on standard input: a line of JSON in, a line out.
+
+    {"platform", "config", "folder", "environment", "log"} is answered with {"pid"}; {"pid"} of one that has died, with
+    {"status"} as `subprocess` has it. At the end of the input everything that still runs is killed.
+    """
+    living: set[int] = set()
+    for line in sys.stdin:
+        order = json.loads(line)
+        if "config" in order:
+            import_for(order["platform"])
+            pid = os.fork()
+            if pid == 0:
+                become(order)
+            living.add(pid)
+            answer = {"pid": pid}
+        else:
+            living.discard(order["pid"])
+            answer = {"status": os.waitstatus_to_exitcode(os.waitpid(order["pid"], 0)[1])}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+    for pid in living:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def import_for(platform: str) -> None:
+    """Everything that a gateway of that platform imports, as far as it is known beforehand."""
+    import gateway.service
+    import runtime.store.sqlite
+    from adapters.registry import factory_of
+
+    assert gateway.service
+    assert runtime.store.sqlite
+    factory_of(platform)
+
+
+def become(order: dict[str, Any]) -> NoReturn:
+    """Be that gateway, in a process that was forked for it."""
+    status = 70
+    try:
+        nothing, log = os.open(os.devnull, os.O_RDONLY), os.open(order["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        for descriptor, stream in ((nothing, 0), (log, 1), (log, 2)):
+            os.dup2(descriptor, stream)
+        os.environ.clear()
+        os.environ.update(order["environment"])
+        os.chdir(order["folder"])
+        random.seed()
+        status = run(Path(order["config"]))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1] == "--serve":
+        serve()
+    else:
+        sys.exit(run(Path(sys.argv[1])))

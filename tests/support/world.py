@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import sqlite3
 import sys
@@ -15,12 +14,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from adapters.emulators.client import EmulatorClient
+from tests.support.gateways import Gateway, gateway_server
 from tests.support.sides import OWNER, STRANGER, TELEGRAM, TOKEN, Side, buttons, content
 
 __all__ = ["CONFIG", "OWNER", "PATIENCE", "ROOT", "STRANGER", "TOKEN", "World", "buttons", "content"]
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
+PATIENCE = 120.0
 
 CONFIG = """\
 [gateway]
@@ -54,7 +54,7 @@ class World:
         self.points = folder / "points.txt"
         self._template = config
         self._emulator: asyncio.subprocess.Process | None = None
-        self.gateway: asyncio.subprocess.Process | None = None
+        self.gateway: Gateway | None = None
         self._log = folder / "gateway.log"
         self.kills = 0
 
@@ -93,14 +93,11 @@ class World:
         """
         after = (await self.platform.journal())[-1:]
         number = after[0].number if after else 0
-        environment = {**os.environ, "KILL_AT": kill_at or ":0", "POINTS_FILE": str(self.points)}
+        environment = {"KILL_AT": kill_at or ":0", "POINTS_FILE": str(self.points)}
         environment |= dict(options or {})
-        with self._log.open("ab") as log:
-            self.gateway = await asyncio.create_subprocess_exec(
-                sys.executable, str(ROOT / "tests" / "support" / "gateway_process.py"), str(self.config),
-                cwd=self.folder, env=environment | {"PYTHONPATH": str(ROOT)}, stdout=log, stderr=log,
-                stdin=asyncio.subprocess.DEVNULL,
-            )  # fmt: skip
+        self.gateway = await asyncio.to_thread(
+            gateway_server().start, self.side.emulator[1], self.config, self._log, environment
+        )
         asks = asyncio.ensure_future(self.platform.wait_for(self.side.listens, after=number, timeout=PATIENCE))
         dies = asyncio.ensure_future(self.gateway.wait())
         await asyncio.wait({asks, dies}, return_when=asyncio.FIRST_COMPLETED)
