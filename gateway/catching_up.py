@@ -16,6 +16,7 @@ from adapters.errors import AdapterError, RateLimited
 from gateway.ledger import inbound as rows
 from gateway.ledger import places as place_rows
 from gateway.ledger.database import Database
+from gateway.ledger.threads import is_new
 from runtime.clock import Clock
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,8 @@ class CatchUp:
 
     async def _bound(self, adapter: Adapter) -> Sequence[Place]:
         bound = await place_rows.threads(self._database, adapter.platform, adapter.account)
-        return list(dict.fromkeys(replace(row.place, person=None) for row in bound))
+        # A thread of ours that is not open yet has no history.
+        return list(dict.fromkeys(replace(row.place, person=None) for row in bound if not is_new(row.place)))
 
     async def _all(self, adapter: Adapter) -> int:
         found = 0

@@ -58,12 +58,13 @@ class Destination:
 class Asking:
     """The message that a turn answers. In a private chat there is no need to point at it.
 
-    `spoken`: somebody said it, so it can get a mark; a press hangs on a message of ours.
+    `spoken`: somebody said it, so it can get a mark; a press hangs on a message of ours. `text` is what was said.
     """
 
     ref: MessageRef
     private: bool = False
     spoken: bool = True
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

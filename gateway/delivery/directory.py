@@ -42,15 +42,16 @@ class LedgerDirectory:
             return None
         rows = await self._database.read(
             "SELECT platform, account, chat, thread, message_id, kind,"
-            " CASE WHEN payload = '' THEN NULL ELSE json_extract(payload, '$.chat_kind') END"
+            " CASE WHEN payload = '' THEN NULL ELSE json_extract(payload, '$.chat_kind') END,"
+            " CASE WHEN payload = '' THEN NULL ELSE json_extract(payload, '$.text') END"
             " FROM inbound WHERE id = ? AND message_id IS NOT NULL",
             (int(number),),
         )
         if not rows:
             return None
-        platform, account, chat, thread, message, kind, chat_kind = rows[0]
+        platform, account, chat, thread, message, kind, chat_kind, text = rows[0]
         ref = MessageRef(platform=platform, account=account, chat=chat, thread=thread or None, id=message)
-        return Asking(ref=ref, private=chat_kind == "private", spoken=kind in ("message", "command"))
+        return Asking(ref=ref, private=chat_kind == "private", spoken=kind in ("message", "command"), text=text or "")
 
     async def name(self, principal: str) -> str:
         """A name for people to read; the principal itself where none is known."""

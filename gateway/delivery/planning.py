@@ -292,7 +292,7 @@ class Planning:
         for card in session.cards:
             card.wanted = True
         await self._audit(planned, session, event, "asked", event.msg.requester)
-        pending = await self._pending(session.id, event.msg.request_id)
+        pending, spoke = await self._pending(session.id, event.msg.request_id)
         if pending is None:
             return  # it was decided before anybody could be asked, and its end follows in the journal
         place, _ = await self._target(session)
@@ -301,7 +301,7 @@ class Planning:
             planned.refused.append((pending.request_id, say("approval.not_shown")))
             return
         token = surfaces.mint(self._resources.random_bytes)
-        ask = await self._ask(session, place, event.msg)
+        ask = await self._ask(session, place, event.msg, spoke)
         text, markup, can = repr(pending.actions), adapter.markup, adapter.capabilities
         views = await _off_the_loop(text, approval_parts, pending, ask, token, self._now, markup, can)
         if isinstance(views, TooLong):
@@ -315,24 +315,29 @@ class Planning:
         )  # fmt: skip
         self._plan(planned, event, session, "approval", place, views, Priority.CONTROL, new)
 
-    async def _ask(self, session: Session, place: Place, asked: events.ApprovalRequested) -> Ask:
+    async def _ask(self, session: Session, place: Place, asked: events.ApprovalRequested, spoke: Sequence[str]) -> Ask:
+        """Everybody whose words entered the turn has asked for it: who spoke last may have brought it about."""
+        everybody: dict[str, None] = dict.fromkeys(who for who in (asked.requester, *spoke) if who is not None)
+        requesters = list(everybody)[:MAX_REQUESTERS]
         destination = await self.destination(session)
         labels = () if destination is None else label_lines(destination.workspace, destination.origin)
         deciders = await self._directory.deciders(place)
         return Ask(
             labels=labels,
             summaries=asked.summaries,
-            requester=await self._directory.name(asked.requester) if asked.requester else None,
+            requester=", ".join([plain(await self._directory.name(who), 40) for who in requesters]) or None,
             deciders=tuple(decider.name for decider in deciders),
             mention=tuple(decider.id for decider in deciders),
         )
 
-    async def _pending(self, session_id: str, request_id: str) -> PendingApproval | None:
+    async def _pending(self, session_id: str, request_id: str) -> tuple[PendingApproval | None, Sequence[str]]:
+        """The request while it is undecided, and whose words have entered the turn."""
         checkpoint = await self._peek(session_id)
         pending = None if checkpoint is None else checkpoint.pending_approval
         if pending is None or pending.request_id != request_id or pending.decision is not None:
-            return None
-        return pending
+            return None, ()
+        active = None if checkpoint is None else checkpoint.active_execution
+        return pending, () if active is None else active.principals
 
     async def _resolved(self, session: Session, event: Event, planned: Planned) -> None:
         msg = event.msg
@@ -351,7 +356,10 @@ class Planning:
         planned.places.update(copy.place for copy in copies)
         planned.repairs = True
         adapter = self._resources.adapter(copies[0].place)
-        if adapter is not None and not adapter.capabilities.can_edit:
+        lost = all(copy.message_id is None for copy in copies) and not await deliveries.card_goes_out(
+            self._resources.database, msg.request_id
+        )
+        if adapter is not None and (lost or not adapter.capabilities.can_edit):
             notice = Notice(text=f"{outcome.title}\n{outcome.outcome}")
             self._plan(planned, event, session, "outcome", copies[0].place, [notice], Priority.CONTROL)
 
@@ -447,6 +455,8 @@ class Planning:
         rows = await self._resources.database.read(sql, (session_id, request_id))
         return msgspec.json.decode(rows[0][0], type=dict[str, str]) if rows and rows[0][0] else {}
 
+
+MAX_REQUESTERS = 5
 
 LONG = 4000
 """Characters from which on a text is cut elsewhere than on the loop: a dense one of 45,000 takes seconds."""

@@ -37,6 +37,7 @@ from gateway.ledger.surfaces import SurfaceRow
 from gateway.views.card import label_lines, lost_card
 from gateway.views.loop import loop_events, of_state
 from gateway.views.loop_card import LOOP_CHOICES
+from gateway.views.show import first_line, plain
 from gateway.views.stream import Writing
 from gateway.views.turn import SessionState, TurnState, fold, fold_all, stopping, told
 from runtime.errors import CommitUnknown
@@ -51,6 +52,9 @@ log = logging.getLogger("pilothouse.gateway.delivery")
 BATCH = 200
 REMEMBERED = 1024
 """Sessions whose place in the journal is remembered while nothing runs in them."""
+TITLE_LENGTH = 60
+FIRST_EVENTS = 16
+"""Among these is the beginning of a session's first turn."""
 RECOVERED_AFTER_SECONDS = 10.0
 """A restart that nobody noticed is not worth a word."""
 
@@ -459,6 +463,8 @@ class Reader:
             asked=asking.ref if asking is not None and asking.spoken else None,
             private=asking is not None and asking.private,
         )
+        if asking is not None and asking.text:
+            card.title = await self._title(session.id, sequence, card.place, asking.text)
         if card.private:
             self._resources.account(card.place).budget.of_one_person(card.place)
             self._let_stream(card)
@@ -466,6 +472,19 @@ class Reader:
             await self._find_card(card)
         session.known = True
         return card
+
+    async def _title(self, session_id: str, sequence: int, place: Place, text: str) -> str | None:
+        """A name for the thread of a session, from the first words of its first turn; None for later turns.
+
+        Where a person has named it otherwise, the platform or its adapter keeps that name.
+        """
+        adapter = self._resources.adapter(place)
+        if adapter is None or not adapter.capabilities.can_rename_thread or sequence > FIRST_EVENTS:
+            return None
+        before = await self._journal.event_page(session_id, after=0, limit=FIRST_EVENTS)
+        if any(isinstance(event.msg, events.TurnStarted) and event.sequence != sequence for event in before.events):
+            return None
+        return plain(first_line(text), TITLE_LENGTH) or None
 
     def _let_stream(self, card: LiveCard) -> None:
         """In a private chat a platform with streams shows the text while it is written."""

@@ -447,6 +447,12 @@ async def title_of(database: Database, request_id: str) -> str | None:
     return view.title if isinstance(view, ApprovalCard) else None
 
 
+async def card_goes_out(database: Database, request_id: str) -> bool:
+    """Whether a card of the request has still to go out, or is on its way; it will say what it says by then."""
+    sql = "SELECT 1 FROM deliveries WHERE request_id = ? AND surface_id IS NOT NULL AND state IN ('planned', 'sending')"
+    return bool(await database.read(f"{sql} LIMIT 1", (request_id,)))
+
+
 async def unknown_in(database: Database, place: Place) -> tuple[UnknownDelivery, ...]:
     """Parts of the chat of which nobody can say whether they arrived, oldest first; for /status."""
     sql = (

@@ -146,7 +146,7 @@ def _lines(pending: PendingApproval, ask: Ask, now_ms: int) -> list[str]:
     if pending.reason and pending.reason != ORDINARY_REASON:
         lines.append(say("approval.why", reason=plain(show(pending.reason), 200)))
     if ask.requester:
-        lines.append(say("approval.asked_by", who=plain(ask.requester, 60)))
+        lines.append(say("approval.asked_by", who=plain(ask.requester, 220)))
     if ask.deciders:
         lines.append(say("approval.deciders", who=", ".join(plain(name, 60) for name in ask.deciders)))
     if pending.expires_at_ms is not None:

@@ -307,14 +307,19 @@ class Bench:
         session: str = SESSION,
         pending: PendingApproval | None = None,
         submission_id: str | None = None,
+        principals: tuple[str, ...] = (),
         quietly: bool = False,
     ) -> None:
         """Commit events of a session and tell delivery of it. `pending`: its checkpoint waits for that decision."""
         self._sequence[session] = self._sequence.get(session, 0) + 1
         self.steps += 1
         active = (
-            None if pending is None else ActiveExecution(submission_id="m1", turn_id=pending.turn_id, started_at_ms=1)
-        )
+            None
+            if pending is None
+            else ActiveExecution(
+                submission_id="m1", turn_id=pending.turn_id, started_at_ms=1, principals=principals
+            )
+        )  # fmt: skip
         checkpoint = Checkpoint(
             session_id=session,
             sequence=self._sequence[session],

@@ -17,11 +17,12 @@ from adapters.contract import (
     MessageRef,
     Notice,
     Reaction,
+    ThreadStatus,
     TurnCard,
     Typing,
     Verbatim,
 )
-from adapters.errors import RateLimited
+from adapters.errors import OutcomeUnknown, RateLimited
 from gateway.delivery import Asking, Destination
 from runtime.protocol import events
 from runtime.protocol.approvals import Resolution
@@ -419,3 +420,42 @@ async def test_events_at_hand_are_not_read_again(on: Bench) -> None:
     await on.rest()
     assert on.adapter.sent(Answer)[-1] == Answer(markdown="Again.")
     assert reads
+
+
+async def test_an_approval_names_everybody_who_asked(on: Bench) -> None:
+    """In a shared thread whoever spoke last may have brought it about: all whose words entered the turn are named."""
+    await on.happen(started(), requested(), pending=pending(), principals=("rec:1", "rec:2", "rec:3"))
+    await on.rest()
+    [card] = on.adapter.sent(ApprovalCard)
+    assert "Asked by Bob, Ann, rec:3" in card.lines
+
+
+async def test_the_outcome_of_a_card_that_nobody_knows_is_a_line(on: Bench) -> None:
+    """Its message cannot be edited, so that what became of the request is said."""
+    on.adapter.accept_first = True
+    on.adapter.fail_when = lambda view: OutcomeUnknown("?") if isinstance(view, ApprovalCard) else None
+    await on.happen(started(), requested(), pending=pending())
+    await on.pass_until(lambda: len(on.adapter.sent(ApprovalCard)) == 2)
+    await on.rest()
+    resolved = events.ApprovalResolved(
+        request_id="r1", turn_id="t1", decision=Resolution.APPROVED, decided_by="rec:1"
+    )  # fmt: skip
+    await on.happen(resolved)
+    await on.rest()
+    [notice] = on.adapter.sent(Notice)
+    assert "Approved by Ann" in notice.text
+
+
+async def test_a_thread_is_named_by_the_first_words_of_its_session(tmp_path: Path) -> None:
+    """In sixty characters, while the first turn runs; later turns name nothing."""
+    async with bench(tmp_path, replace(FAST, native_stop=True, can_rename_thread=True)) as on:
+        for number, text in enumerate(("\nFix the   login " + "x" * 80, "And now?"), 1):
+            on.people.asked[f"in:{number}"] = Asking(ref=ASKED, text=text)
+            await on.happen(started(f"t{number}", f"in:{number}"))
+            await on.until(lambda n=number: len(on.adapter.sent(ThreadStatus)) == 2 * n - 1)
+            await on.happen(complete(turn=f"t{number}"))
+            await on.rest()
+        states = [(view.state, view.title) for view in on.adapter.sent(ThreadStatus)]
+        assert states == [
+            ("processing", "Fix the login " + "x" * 45 + "…"), ("active", None), ("processing", None), ("active", None)
+        ]  # fmt: skip

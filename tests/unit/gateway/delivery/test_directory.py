@@ -57,8 +57,8 @@ async def test_a_submission_leads_to_the_message_that_asked(on: Bench) -> None:
     """With whether it was said in private, where nobody has to be pointed at."""
     ref = MessageRef(platform="slack", account="A1", chat="C1", thread="17.5", id="18.1")
     in_group, in_private = await said(on, "group", "k1"), await said(on, "private", "k2")
-    assert await directory(on).asking(in_group) == Asking(ref=ref)
-    assert await directory(on).asking(in_private) == Asking(ref=ref, private=True)
+    assert await directory(on).asking(in_group) == Asking(ref=ref, text="hi")
+    assert await directory(on).asking(in_private) == Asking(ref=ref, private=True, text="hi")
     for unknown in ("in:999", "cron:1", "in:x", ""):
         assert await directory(on).asking(unknown) is None
 
