@@ -414,10 +414,10 @@ async def test_a_card_that_was_put_off_is_dropped_with_its_turn(on: Bench) -> No
     """Nothing says "working" for a turn that is over."""
     on.adapter.failures.append(RateLimited("slow", retry_after=10))
     await on.happen(started(), begin("c0"))
-    await on.until(lambda: not on.adapter.failures and on.clock.sleeping >= 2)
+    await on.until(lambda: not on.adapter.failures)
     await on.happen(events.TurnComplete(turn_id="t1", last_assistant_message="Done."))
     await on.until(lambda: on.delivery._reader.resting)
-    on.clock.advance(10)
+    await on.pass_until(lambda: on.adapter.sent(Answer))
     await on.rest()
     assert on.adapter.chats["42"] == [Answer(markdown="Done.")]
 
