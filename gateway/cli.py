@@ -220,6 +220,104 @@ def backup(
         _print_json({"file": str(target), "bytes": size}) if as_json else _print_lines([f"{target}: {size} bytes"])
 
 
+# ---------------------------------------------------------------------------------------------------------- schedules
+
+cron = typer.Typer(no_args_is_help=True, help="Look at schedules and change them, also while the gateway runs.")
+app.add_typer(cron, name="cron")
+
+NumberArgument = Annotated[int, typer.Argument(metavar="NUMBER", help="The schedule's, see `pilothouse cron list`.")]
+
+
+@cron.command("list")
+def cron_list(config: ConfigOption = DEFAULT_FILE, as_json: JsonOption = False) -> None:
+    """List the schedules."""
+    from gateway import cron as schedules
+
+    with _failures(as_json):
+        found = schedules.schedules(config, os.environ)
+        _print_json(found) if as_json else _print_table(found, schedules.SCHEDULE_COLUMNS, "There are no schedules.")
+
+
+@cron.command("show")
+def cron_show(number: NumberArgument, config: ConfigOption = DEFAULT_FILE, as_json: JsonOption = False) -> None:
+    """Show everything about one, with its next three runs."""
+    from gateway import cron as schedules
+
+    with _failures(as_json):
+        _print_fields(schedules.show(config, os.environ, number), as_json)
+
+
+@cron.command("history")
+def cron_history(
+    number: NumberArgument,
+    config: ConfigOption = DEFAULT_FILE,
+    as_json: JsonOption = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most so many.")] = 20,
+) -> None:
+    """List what became of its due times, the newest first."""
+    from gateway import cron as schedules
+
+    with _failures(as_json):
+        found = schedules.history(config, os.environ, number, limit)
+        _print_json(found) if as_json else _print_table(found, schedules.RUN_COLUMNS, "It has not been due yet.")
+
+
+@cron.command("add")
+def cron_add(
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="As behind /cron add: time, options, prompt.")],
+    config: ConfigOption = DEFAULT_FILE,
+    as_json: JsonOption = False,
+    by: Annotated[str | None, typer.Option("--as", metavar="PRINCIPAL", help="With whose rights it runs.")] = None,
+) -> None:
+    """Make one, like: pilothouse cron add "0 9 * * 1-5" in telegram:-100123 Write a summary."""
+    from gateway import cron as schedules
+
+    with _failures(as_json):
+        _print_fields(schedules.add(config, os.environ, " ".join(words), by), as_json)
+
+
+@cron.command("edit")
+def cron_edit(
+    number: NumberArgument,
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="What is to be changed, like overlap=allow.")],
+    config: ConfigOption = DEFAULT_FILE,
+    as_json: JsonOption = False,
+) -> None:
+    """Change what is named: time, options, prompt."""
+    _cron_change("edit", number, config, as_json, " ".join(words))
+
+
+@cron.command("pause")
+def cron_pause(number: NumberArgument, config: ConfigOption = DEFAULT_FILE, as_json: JsonOption = False) -> None:
+    """Let it be due no more, until it is resumed."""
+    _cron_change("pause", number, config, as_json)
+
+
+@cron.command("resume")
+def cron_resume(number: NumberArgument, config: ConfigOption = DEFAULT_FILE, as_json: JsonOption = False) -> None:
+    """Let it be due again, from now on."""
+    _cron_change("resume", number, config, as_json)
+
+
+@cron.command("run")
+def cron_run(number: NumberArgument, config: ConfigOption = DEFAULT_FILE, as_json: JsonOption = False) -> None:
+    """Run it once, now, by the gateway that runs or at its next start; returns at once with the run's id."""
+    _cron_change("run", number, config, as_json)
+
+
+@cron.command("remove")
+def cron_remove(number: NumberArgument, config: ConfigOption = DEFAULT_FILE, as_json: JsonOption = False) -> None:
+    """Remove it; a run that goes on is not stopped."""
+    _cron_change("remove", number, config, as_json)
+
+
+def _cron_change(act: str, number: int, config: Path, as_json: bool, text: str = "") -> None:
+    from gateway import cron as schedules
+
+    with _failures(as_json):
+        _print_fields(schedules.change(config, os.environ, act, number, text), as_json)
+
+
 # ------------------------------------------------------------------------------------------------------------ output
 
 
@@ -258,6 +356,13 @@ def _print_json(value: Any) -> None:
     from gateway.secrets import redact, redact_all
 
     typer.echo(redact(json.dumps(redact_all(value), ensure_ascii=False, indent=2)))
+
+
+def _print_fields(fields: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        _print_json(fields)
+    else:
+        _print_lines(f"{name}: {_cell(value)}" for name, value in fields.items())
 
 
 def _print_lines(lines: Any) -> None:

@@ -57,7 +57,7 @@ def sessions(file: Path, environ: Mapping[str, str], limit: int) -> list[dict[st
     """A line for each session, by id."""
 
     async def look(path: Path) -> list[dict[str, Any]]:
-        async with _looking(path) as reader:
+        async with looking(path) as reader:
             return [
                 {
                     "session_id": one.session_id,
@@ -71,14 +71,14 @@ def sessions(file: Path, environ: Mapping[str, str], limit: int) -> list[dict[st
                 for one in await reader.list_sessions(limit)
             ]
 
-    return asyncio.run(look(_database(load(file, environ))))
+    return asyncio.run(look(database_of(load(file, environ))))
 
 
 def approvals(file: Path, environ: Mapping[str, str]) -> list[dict[str, Any]]:
     """A line for each request that waits for a person, the oldest first."""
 
     async def look(path: Path) -> list[dict[str, Any]]:
-        async with _looking(path) as reader:
+        async with looking(path) as reader:
             return [
                 {
                     "request_id": one.approval.request_id,
@@ -92,7 +92,7 @@ def approvals(file: Path, environ: Mapping[str, str]) -> list[dict[str, Any]]:
                 for one in await reader.open_approvals()
             ]
 
-    return asyncio.run(look(_database(load(file, environ))))
+    return asyncio.run(look(database_of(load(file, environ))))
 
 
 def migrate(file: Path, environ: Mapping[str, str]) -> dict[str, int]:
@@ -114,14 +114,14 @@ def export(file: Path, environ: Mapping[str, str], session_id: str) -> Iterator[
     """The session as JSON lines, secrets replaced: `session`, then `item` and `event` lines in their order."""
 
     async def look(path: Path) -> tuple[Checkpoint | None, list[Event]]:
-        async with _looking(path) as reader:
+        async with looking(path) as reader:
             checkpoint = await reader.load(session_id)
             events: list[Event] = []
             while page := (await reader.event_page(session_id, events[-1].sequence or 0 if events else 0)).events:
                 events += page
             return checkpoint, events
 
-    checkpoint, events = asyncio.run(look(_database(load(file, environ))))
+    checkpoint, events = asyncio.run(look(database_of(load(file, environ))))
     if checkpoint is None:
         raise Unavailable(f"There is no session {session_id!r}; `pilothouse sessions` lists those that there are.")
     yield _line("session", _labels(checkpoint))
@@ -134,11 +134,11 @@ def export(file: Path, environ: Mapping[str, str], session_id: str) -> Iterator[
 
 def backup(file: Path, environ: Mapping[str, str], target: Path) -> int:
     """Copy the database consistently to a new file; returns its size in bytes."""
-    return asyncio.run(reading.backup(_database(load(file, environ)), target))
+    return asyncio.run(reading.backup(database_of(load(file, environ)), target))
 
 
 @asynccontextmanager
-async def _looking(path: Path) -> AsyncGenerator[reading.StoreReader]:
+async def looking(path: Path) -> AsyncGenerator[reading.StoreReader]:
     """Look at a database of this program or an older one; SchemaTooNew: a newer one may mean something else by it."""
     async with reading.reading(path) as reader:
         known = known_versions()
@@ -148,7 +148,7 @@ async def _looking(path: Path) -> AsyncGenerator[reading.StoreReader]:
         yield reader
 
 
-def _database(config: Config) -> Path:
+def database_of(config: Config) -> Path:
     path = database_in(config.gateway.state_dir)
     if not path.exists():
         raise Unavailable(f"There is no database at {path} yet; start the gateway with `pilothouse run` first.")

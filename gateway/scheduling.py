@@ -11,6 +11,7 @@ from adapters.contract import Place
 from gateway.access import Right
 from gateway.handling import Desk, Item
 from gateway.ledger.audit import Subject
+from gateway.ledger.database import Rows
 from gateway.places import conversation
 from gateway.schedules import ledger
 from gateway.schedules.calendar import Impossible, instant_words, next_after, next_words, words
@@ -106,7 +107,7 @@ def _may_see(item: Item, schedule: Schedule) -> bool:
 async def _add(desk: Desk, item: Item, text: str) -> Step:
     now_ms = desk.clock.now_ms()
     wish = read(text)
-    target = await _target(desk, item.place, wish.options.get("in"))
+    target = await target_of(desk.database, item.place, wish.options.get("in"))
     workspace = desk.places.binding(target or item.place).workspace.id
     usual = Usual(zone=desk.zone(), target=item.place, workspace=workspace, now_ms=now_ms)
     plan = new_plan(wish, usual, target)
@@ -119,7 +120,7 @@ async def _add(desk: Desk, item: Item, text: str) -> Step:
 async def _edit(desk: Desk, item: Item, schedule: Schedule, text: str) -> Step:
     now_ms = desk.clock.now_ms()
     wish = read(text)
-    plan = changed_plan(schedule.plan, wish, await _target(desk, item.place, wish.options.get("in")), now_ms)
+    plan = changed_plan(schedule.plan, wish, await target_of(desk.database, item.place, wish.options.get("in")), now_ms)
     _check_names(desk, plan)
     open_rows = await ledger.open_rows(desk.database, [schedule.id])
     statements = edited(schedule, plan, open_rows.get(schedule.id, Open()), now_ms)
@@ -148,13 +149,21 @@ async def _run(desk: Desk, item: Item, schedule: Schedule) -> Step:
     open_rows = (await ledger.open_rows(desk.database, [schedule.id])).get(schedule.id, Open())
     if schedule.plan.overlap is Overlap.SKIP and open_rows != Open():
         return Told(text=say("cron.still_running", name=schedule.plan.origin), error=True)
+    at_ms = await free_instant(desk.database, schedule.id, now_ms)
     return Change(
         statements=[
-            ledger.run_by_hand(schedule.id, now_ms),
+            ledger.run_by_hand(schedule.id, at_ms),
             _audit(desk, item, "schedule_run_by_hand", schedule.plan, schedule.id),
         ],
-        detail={"act": "run", "id": schedule.id, "due_at_ms": now_ms},
+        detail={"act": "run", "id": schedule.id, "due_at_ms": at_ms},
     )
+
+
+async def free_instant(database: Rows, schedule_id: int, now_ms: int) -> int:
+    """The instant as whose run one by hand is kept: now, or soon after where a row has it."""
+    while await ledger.run_at(database, schedule_id, now_ms) is not None:
+        now_ms += 1
+    return now_ms
 
 
 _PAST = {"pause": "paused", "resume": "resumed", "remove": "removed"}
@@ -231,7 +240,7 @@ async def done(desk: Desk, item: Item, detail: dict[str, JsonValue]) -> str:
 _CHAT = re.compile(r"(?:([a-z_]+):)?<?#?([^/|>]+)(?:\|[^>]*)?>?(?:/(.+))?")
 
 
-async def _target(desk: Desk, here: Place, text: str | None) -> Place | None:
+async def target_of(database: Rows, here: Place, text: str | None) -> Place | None:
     """The place that `in …` names. Impossible: nobody we may talk to was ever heard there, or it takes nothing."""
     if text is None or text == "here":
         return None if text is None else conversation(here)
@@ -239,16 +248,16 @@ async def _target(desk: Desk, here: Place, text: str | None) -> Place | None:
     if found is None:
         raise Impossible(f"{text!r} is no chat; write #name, its id, or id/thread")
     platform, chat, thread = found[1] or here.platform, found[2], found[3]
-    account = here.account if platform == here.platform else await ledger.account_on(desk.database, platform)
+    account = here.account if platform == here.platform else await ledger.account_on(database, platform)
     if account is None:
         raise Impossible(say("cron.chat_unknown", chat=text))
-    known = await ledger.known_chats(desk.database, platform, account)
+    known = await ledger.known_chats(database, platform, account)
     named = [one for one, title in known.items() if one == chat or (title or "").casefold() == chat.casefold()]
     if len(named) != 1:
         key = "cron.chat_ambiguous" if named else "cron.chat_unknown"
         raise Impossible(say(key, chat=text))
     place = Place(platform=platform, account=account, chat=named[0], thread=thread)
-    if await ledger.is_dead(desk.database, place):
+    if await ledger.is_dead(database, place):
         raise Impossible(say("cron.chat_dead", chat=text))
     return place
 

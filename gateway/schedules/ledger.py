@@ -136,7 +136,7 @@ def _values(schedule_id: int, run: NewRun, now_ms: int, *, by_hand: bool = False
 
 def run_by_hand(schedule_id: int, at_ms: int) -> Statement:
     """A run that somebody asked for, due at that instant. Asking again for the same changes nothing."""
-    run = NewRun(due_at_ms=at_ms, state=RunState.WAITING, not_before_ms=at_ms)
+    run = NewRun(due_at_ms=at_ms, state=RunState.WAITING)
     return Statement(_INSERT.replace("INSERT", "INSERT OR IGNORE", 1), _values(schedule_id, run, at_ms, by_hand=True))
 
 

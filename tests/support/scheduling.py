@@ -179,7 +179,7 @@ async def timetable(
     """A timetable over a stage; by default Ann is the owner and Bob a user."""
     async with stage(folder, policy) as s:
         s.sessions = FakeRuns(s.clock)
-        s.build()
+        await s.restart()
         yield Timetable(s, settings or Settings(spread_seconds=0), faults=faults)
 
 
