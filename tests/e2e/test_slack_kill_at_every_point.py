@@ -89,7 +89,7 @@ def answers(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", POINTS)
 async def test_killed_at(world: World, point: str) -> None:
     """Whatever the instant: the tool ran once at most, and the message was answered exactly once, in its thread."""
@@ -108,7 +108,7 @@ async def test_killed_at(world: World, point: str) -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 async def test_form_opened_before_a_kill_and_filled_in_after_it_denies(world: World) -> None:
     """A view outlives the process that opened it: what is filled in then denies, with its reason, once."""
     await world.start()
@@ -133,7 +133,7 @@ async def test_form_opened_before_a_kill_and_filled_in_after_it_denies(world: Wo
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", ["delivery.sent.before:1", "delivery.sent.before:3"])
 async def test_private_turn_killed_at(world: World, point: str) -> None:
     """In a direct message the turn is a native stream: whatever the instant, its words are there exactly once."""
@@ -161,7 +161,7 @@ async def test_private_turn_killed_at(world: World, point: str) -> None:
 
 
 @pytest.mark.e2e
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 async def test_stream_killed_while_it_is_written(tmp_path: Path) -> None:
     """What streams when the gateway is killed is made whole by the next one: each word is there once, in one answer."""
     words = " ".join(f"w{number:03d}" for number in range(60))

@@ -177,7 +177,7 @@ async def test_emulated_slack_calls_us() -> None:
                 emulator.sign_badly(**wrong)  # type: ignore[arg-type]
                 await emulator.say("U1", text)
                 # It comes again at once, and then only after a minute.
-                await emulator.wait_for(lambda before=before: refusals(emulator) >= before + 2, 30)
+                await emulator.wait_for(lambda before=before: refusals(emulator) >= before + 2, 90)
             emulator.sign_badly()
             await emulator.say("U1", "good again")
             await intake.until(said("good again"))

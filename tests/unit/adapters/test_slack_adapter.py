@@ -139,7 +139,7 @@ async def test_refresh_and_cut_sockets_lose_nothing() -> None:
         for number, how in enumerate(("refresh_requested", "close", "abort")):
             before = side.emulator.connections()
             await side.emulator.disconnect(how)
-            await side.emulator.wait_for(lambda before=before: set(side.emulator.connections()) - set(before), 30)
+            await side.emulator.wait_for(lambda before=before: set(side.emulator.connections()) - set(before), 90)
             await side.thread(f"after {how}")
             await side.intake.until(
                 lambda taken, how=how: next((one for one in taken if one.text == f"after {how}"), None)
