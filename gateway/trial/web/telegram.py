@@ -33,7 +33,7 @@ class Telegram(Side):
         self._people.add_user(PERSON, person, started=True)
 
     def section(self) -> Mapping[str, object]:
-        return {"token": self._token, "api_base": self.emulator.url}
+        return {"token": self._token, "api_base": self.emulator.url, "drafts": True}
 
     @property
     def owner(self) -> str:
