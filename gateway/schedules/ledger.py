@@ -57,11 +57,16 @@ def change_plan(
         " WHERE id = ? AND revision = ?",
         (
             plan.name, _json(plan), *_where(plan.target), now_ms, accounted_until_ms, next_due_ms,
-            State.ACTIVE if schedule.state is State.DONE else schedule.state, schedule.id, schedule.revision,
+            _state_with(schedule, next_due_ms), schedule.id, schedule.revision,
         ),
         expect_rows=1,
         error=_overtaken,
     )  # fmt: skip
+
+
+def _state_with(schedule: Schedule, next_due_ms: int | None) -> State:
+    """One that was done is active again, if it has a time to come."""
+    return State.ACTIVE if schedule.state is State.DONE and next_due_ms is not None else schedule.state
 
 
 def change_state(schedule: Schedule, state: State, reason: str, now_ms: int) -> list[Statement]:

@@ -40,12 +40,16 @@ def soon() -> str:
 async def test_killed_at(world: World, point: str) -> None:
     """Whatever the instant: one row, one turn, one post with its labels; and an answer to it goes on with the run."""
     await world.start(kill_at=point)
-    await world.say(f"/cron add at {soon()} tz=UTC name=Report think for 1 seconds")
+    asked = 0
 
     async def posted() -> bool:
+        nonlocal asked
         if not world.alive:
             world.kills += 1
             await world.start()
+        if len(await said(world, "it would never be due")) == asked:  # a busy machine took longer to read it
+            asked += 1
+            await world.say(f"/cron add at {soon()} tz=UTC name=Report think for 1 seconds")
         return bool(await said(world, "⏰ cron · Report · run 1"))
 
     await world.until(posted)

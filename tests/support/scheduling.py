@@ -18,7 +18,7 @@ from gateway.schedules.schedule import Run, Schedule
 from gateway.schedules.wishes import Usual, new_plan, read
 from runtime.faults import NO_FAULTS, Faults
 from runtime.protocol import events, ops
-from runtime.protocol.checkpoint import Checkpoint, ExecutionRecord, Receipt
+from runtime.protocol.checkpoint import ExecutionRecord, Receipt
 from runtime.protocol.events import Event
 from runtime.store.base import EventPage, ExecutionPage
 from tests.support.intake import ANN_PRIVATE, OWNER, FakeSessions, Stage, stage
@@ -181,8 +181,3 @@ async def timetable(
         s.sessions = FakeRuns(s.clock)
         await s.restart()
         yield Timetable(s, settings or Settings(spread_seconds=0), faults=faults)
-
-
-def empty(session_id: str) -> Checkpoint:
-    """A session that did nothing."""
-    return Checkpoint.empty(session_id)

@@ -46,7 +46,8 @@ async def test_a_due_time_runs_once_in_a_session_of_its_own(t: Timetable) -> Non
     assert (opening.context.origin_label, opening.context.workspace_label) == ("cron · Report", "Notes")
     assert opening.metadata["gateway.chat"]["run"] == {  # type: ignore[index, call-overload]
         "schedule": made.id, "name": "Report", "due_at_ms": due, "submission": key, "agent": None, "model": None,
-        "tools": None, "unattended": "ask", "approval_seconds": 86_400,
+        "tools": None, "unattended": "ask", "approval_seconds": 86_400, "timeout_seconds": 3600, "announce": "always",
+        "threaded": False,
     }  # fmt: skip
     await t.finish_all()
     assert await t.states(made) == ["succeeded"]
@@ -428,3 +429,16 @@ async def test_a_calendar_that_is_over_is_done(t: Timetable) -> None:
     assert (await t.schedule(single)).state is (await t.schedule(bounded)).state is State.DONE
     assert await t.states(single) == ["succeeded"]
     assert await t.states(bounded) == ["succeeded", "succeeded"]
+
+
+async def test_one_that_is_done_goes_on_only_with_a_new_time(t: Timetable) -> None:
+    """A change of another kind leaves it done."""
+    made = await t.add("at 2027-01-15T09:00 go")
+    await t.at(HOUR)
+    await t.finish_all()
+    await t.stage.say("/cron edit 1 overlap=allow")
+    assert (await t.schedule(made)).state is State.DONE
+    await t.stage.say("/cron edit 1 at 2027-01-15T12:00")
+    assert (await t.schedule(made)).state is State.ACTIVE
+    await t.at(3 * HOUR)
+    assert await t.states(made) == ["succeeded", "running"]

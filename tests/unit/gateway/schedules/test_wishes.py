@@ -9,6 +9,7 @@ from gateway.schedules import calendar, wishes
 from gateway.schedules.calendar import Impossible, Kind
 from gateway.schedules.schedule import Announce, Misfire, Overlap, Plan, Unattended
 from gateway.schedules.wishes import Usual, When, Wish, changed_plan, new_plan, read
+from tests.architecture.sources import ROOT
 
 HERE = Place(platform="telegram", account="bot", chat="42")
 ELSEWHERE = Place(platform="telegram", account="bot", chat="-100")
@@ -105,6 +106,12 @@ def test_every_option_counts() -> None:
         "tz", "name", "misfire", "catch_up", "overlap", "jitter", "timeout", "start", "end", "announce", "unattended",
         "deadline", "agent", "model", "workspace", "tools",
     }  # fmt: skip
+
+
+def test_every_option_is_documented() -> None:
+    """Each has its row."""
+    documented = (ROOT / "docs" / "schedules.md").read_text()
+    assert [name for name in wishes.OPTIONS if f"`{name}`" not in documented and f"`{name}=`" not in documented] == []
 
 
 IMPOSSIBLE = [
