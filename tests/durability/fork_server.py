@@ -75,7 +75,7 @@ def child(job: dict[str, Any], result: Path, acknowledgements: int) -> None:
 def run_scenario(job: dict[str, Any]) -> dict[str, Any]:
     """Go on with a conversation until its point kills the process, or to the end."""
     faults = KillAt(job["point"], job["nth"])
-    found = asyncio.run(asyncio.wait_for(run(job, faults), 30))
+    found = asyncio.run(asyncio.wait_for(run(job, faults), 90))
     return {"problems": found, "passed": faults.passed}
 
 

@@ -111,9 +111,9 @@ async def disturbed(name: str, at: int, commit_first: bool, folder: Path) -> boo
         faulty = FaultyStore(store, at=at, commit_first=commit_first)
         conversation = Conversation(name, faulty, folder)
         with contextlib.suppress(CheckpointError, AgentStopped):  # it says so, and ends
-            await asyncio.wait_for(conversation.go_on(), 20)
+            await asyncio.wait_for(conversation.go_on(), 90)
         again = Conversation(name, store, folder)
-        await asyncio.wait_for(again.go_on(), 20)
+        await asyncio.wait_for(again.go_on(), 90)
         when = "after" if commit_first else "before"
         assert await problems(again, save_failed=True) == [], f"save {at}, {when} its commit"
         return faulty.fired

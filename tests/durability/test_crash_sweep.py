@@ -64,7 +64,7 @@ class ForkServers:
         for server in self._all:
             assert server.stdin is not None
             server.stdin.close()
-            server.wait(timeout=10)
+            server.wait(timeout=60)
             assert server.stdout is not None
             server.stdout.close()
 

@@ -214,4 +214,4 @@ async def test_emulator_runs_as_its_own_process() -> None:
         await client.say(7, "/hi", chat=-100123)
         assert len(await RawBot(ready["url"], "42:T", session).updates()) == 2
     process.stdin.close()
-    assert await asyncio.wait_for(process.wait(), 10) == 0
+    assert await asyncio.wait_for(process.wait(), 60) == 0
