@@ -15,7 +15,7 @@ from adapters.emulators.discord.knobs import Knobs
 from adapters.emulators.journal import Entry, EntryKind
 from adapters.emulators.wire_json import JsonObject, is_object
 from gateway.trial.web.pane import Block, Button, Field, Form, Message, Pane
-from gateway.trial.web.side import LIKE, Side, filled
+from gateway.trial.web.side import LIKE, Side, filled, mentioning
 from gateway.trial.web.words import of_markdown
 
 USER, BOT = "1100000000000000007", "1100000000000000900"
@@ -134,7 +134,7 @@ class Discord(Side):
         self.talk.opened = str(pressed["id"])
 
     async def edit(self, client: EmulatorClient, message: str, text: str) -> None:
-        await client.edit(USER, message, text)
+        await client.edit(USER, message, mentioning(text, BOT))
 
     async def delete(self, client: EmulatorClient, message: str) -> None:
         await client.call("delete", user=USER, message=message)

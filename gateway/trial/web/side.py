@@ -105,3 +105,8 @@ class Side(ABC):
 def filled(values: Mapping[str, str]) -> dict[str, Any]:
     """What was filled in; an empty field is left out, as the clients leave it out."""
     return {name: value for name, value in values.items() if value}
+
+
+def mentioning(text: str, bot: str) -> str:
+    """The text as it is sent: the page shows a mention of the bot by its name."""
+    return text.replace("@pilothouse", f"<@{bot}>", 1)

@@ -11,7 +11,7 @@ from adapters.emulators.journal import Entry, EntryKind
 from adapters.emulators.slack import Knobs, SlackEmulator
 from adapters.emulators.wire_json import JsonObject
 from gateway.trial.web.pane import Button, Field, Form, Message, Pane
-from gateway.trial.web.side import Side, filled
+from gateway.trial.web.side import Side, filled, mentioning
 from gateway.trial.web.words import EMOJI, of_slack
 
 USER, CHANNEL, TEAM, BOT, APP = "U0TRIAL", "C0TRIAL", "T0EMULATED", "U0BOT", "A0EMULATED"
@@ -103,7 +103,7 @@ class Slack(Side):
         await client.press(USER, message, data=data, chat=CHANNEL)
 
     async def edit(self, client: EmulatorClient, message: str, text: str) -> None:
-        await client.edit(USER, message, text, chat=CHANNEL)
+        await client.edit(USER, message, mentioning(text, BOT), chat=CHANNEL)
 
     async def delete(self, client: EmulatorClient, message: str) -> None:
         await client.call("delete", user=USER, message=message, chat=CHANNEL)
