@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from gateway.config.model import McpSection
 from gateway.mcp import tools_of_servers
+from gateway.secrets import Secret
 from runtime.clock import SystemClock
 from runtime.errors import ToolError
 from runtime.policy import ApprovalPolicy
@@ -132,3 +134,52 @@ async def test_flood_and_silence_end_in_a_sentence(sandbox: Sandbox, context: To
     silent = McpSection(name="mute", command=("/bin/sleep", "60"), timeout_seconds=2.0)
     absent = McpSection(name="gone", command=("/usr/bin/absent",), timeout_seconds=20.0)
     assert await tools_of_servers([silent, absent], State(), sandbox) == []
+
+
+class HttpServer:
+    """An MCP server over HTTP on the loopback, written by hand; `seen` are the headers of its requests."""
+
+    def __init__(self) -> None:
+        self.seen: list[dict[str, str]] = []
+
+    async def __aenter__(self) -> HttpServer:
+        app = web.Application()
+        app.router.add_post("/mcp", self._post)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/mcp"
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._runner.cleanup()
+
+    async def _post(self, request: web.Request) -> web.Response:
+        self.seen.append(dict(request.headers))
+        asked = await request.json()
+        if "id" not in asked:
+            return web.Response(status=202)
+        results: dict[str, Any] = {
+            "initialize": {
+                "protocolVersion": asked.get("params", {}).get("protocolVersion"),
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "http", "version": "1"},
+            },
+            "tools/list": {"tools": [ECHO]},
+            "tools/call": {"content": [{"type": "text", "text": "over HTTP"}]},
+        }
+        return web.json_response({"jsonrpc": "2.0", "id": asked["id"], "result": results[asked["method"]]})
+
+
+async def test_server_over_http(context: ToolContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server is asked at its address with its token, past a proxy of the environment; a dead one is left out."""
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    async with HttpServer() as server:
+        section = McpSection(name="web", url=server.url, token=Secret("tok-0123456789"), timeout_seconds=30.0)
+        [tool] = await tools_of_servers([section], State(), Sandbox())
+        action = tool.action({}, context)
+        assert (action.argv, action.network) == (("mcp", server.url), "public internet")
+        assert (await called(tool, context)).text == "over HTTP"
+        assert {headers["Authorization"] for headers in server.seen} == {"Bearer tok-0123456789"}
+        assert "tok-0123456789" not in repr(tool.server)
+    assert await tools_of_servers([section], State(), Sandbox()) == []
