@@ -25,11 +25,12 @@ from runtime.faults import Faults
 from runtime.middleware import HookContext, Middleware, Outcome, Reject
 from runtime.models.base import Model, ModelRouter
 from runtime.models.fallback import FallbackModel
-from runtime.policy import ApprovalPolicy
+from runtime.policy import ApprovalPolicy, Rule
 from runtime.protocol.approvals import Action
 from runtime.store.base import CheckpointStore
 from runtime.tools.ask_user import NAME as ASK_USER
 from runtime.tools.base import Tool, Workspace
+from runtime.tools.mcp.tool import McpTool
 
 GROUND_RULES = """\
 You are an agent that people talk to in a chat. Answer in the language of the person, in plain CommonMark, and briefly.
@@ -107,7 +108,7 @@ class Agents:
             session_context=opening.context,
             metadata=opening.metadata,
             tools=self._tools_of(binding.agent, run),
-            approval_policy=ApprovalPolicy(binding.approval_default, dict(binding.approval_tools)),
+            approval_policy=ApprovalPolicy(binding.approval_default, self._rules(binding)),
             instructions=lambda: self._instructions(opening, binding.agent, run),
             queue_limit=limits.queued_messages,
             max_model_steps=limits.steps_per_turn,
@@ -139,6 +140,16 @@ class Agents:
             raise ConfigurationError(f"the agent {run.agent!r} of this schedule is not in [[agents]]; add it there")
         models = binding.models if run.model is None else tuple(dict.fromkeys((run.model, *binding.models)))
         return replace(binding, agent=agent, models=models)
+
+    def _rules(self, binding: Binding) -> dict[str, Rule]:
+        """Rules by tool: those of MCP servers for their tools, where a tool has none of its own."""
+        servers: dict[str, Rule] = {section.name: section.approval for section in self._config().mcp}
+        of_servers: dict[str, Rule] = {
+            tool.name: servers[tool.server.name]
+            for tool in self._tools
+            if isinstance(tool, McpTool) and tool.server.name in servers
+        }
+        return of_servers | dict(binding.approval_tools)
 
     def _router(self, binding: Binding) -> ModelRouter:
         """The place's models first, then every other one: /model may choose any of them."""

@@ -262,7 +262,7 @@ class Gateway:
             clock,
         )
         posting = Posting(blobs, database, places, connections, lambda place: gateway.delivery.wake(place), clock)
-        models, tools = models_of(config, clock, blobs.read), [*await offered_tools(config, clock, posting)]
+        models, tools = models_of(config, clock, blobs.read), [*await offered_tools(config, clock, posting, store)]
         tools.append(
             ScheduleTask(
                 places,
@@ -624,7 +624,7 @@ def schedule_settings(config: Config, *, stopping: bool) -> Settings:
 
 def fixed_parts(running: Config, changed: Config) -> tuple[str, ...]:
     """Sections that differ and count only from a start on: what is connected and opened stays as it is."""
-    sections = ("gateway", "telegram", "slack", "discord", "terminal", "adapters", "models")
+    sections = ("gateway", "telegram", "slack", "discord", "terminal", "adapters", "models", "mcp")
     return tuple(name for name in sections if getattr(running, name) != getattr(changed, name))
 
 

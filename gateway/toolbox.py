@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.config import Config
@@ -15,6 +15,7 @@ from runtime.errors import SandboxError, ToolError
 from runtime.tools.base import Tool, ToolContext
 
 if TYPE_CHECKING:
+    from gateway.mcp import State
     from runtime.tools.send_file import OutgoingFile, Post
 
 log = logging.getLogger("pilothouse")
@@ -37,8 +38,8 @@ def every_tool(clock: Clock, post: Post = nowhere) -> Sequence[Tool]:
     return [*ours, *tools_of_others({SCHEDULE_TASK, *(tool.name for tool in ours)})]
 
 
-async def offered_tools(config: Config, clock: Clock, post: Post) -> Sequence[Tool]:
-    """The tools that can be offered here: no shell without a sandbox that holds.
+async def offered_tools(config: Config, clock: Clock, post: Post, state: State) -> Sequence[Tool]:
+    """The tools that can be offered here: no shell without a sandbox that holds, no MCP server that has changed.
 
     With one, an empty workspace of a gateway that root started has an owner of its own on return.
     """
@@ -53,7 +54,19 @@ async def offered_tools(config: Config, clock: Clock, post: Post) -> Sequence[To
                 continue
             await asyncio.to_thread(_give_owners, config)
         offered.append(tool)
-    return offered
+    return [*offered, *await _tools_of_servers(config, clock, state, {tool.name for tool in offered})]
+
+
+async def _tools_of_servers(config: Config, clock: Clock, state: State, taken: Collection[str]) -> list[Tool]:
+    if not config.mcp:
+        return []
+    from gateway.mcp import tools_of_servers
+    from runtime.tools.sandbox import Sandbox
+
+    sandbox = Sandbox(clock=clock)
+    await sandbox.probe()
+    found = await tools_of_servers(config.mcp, state, sandbox)
+    return [tool for tool in found if tool.name not in taken]
 
 
 def _give_owners(config: Config) -> None:

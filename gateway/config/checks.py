@@ -60,6 +60,7 @@ def _placed(problems: Sequence[Problem], file: Path | None, lines: Mapping[KeyPa
 
 def _names(config: Config) -> Iterator[Problem]:
     yield from _taken("models", "name", (one.name for one in config.models))
+    yield from _taken("mcp", "name", (one.name for one in config.mcp))
     yield from _taken("agents", "name", (one.name for one in config.agents))
     yield from _taken("workspaces", "id", (one.id for one in config.workspaces))
     yield from _strange_people(config)
@@ -128,6 +129,15 @@ def _dangling(binding: BindingSection, config: Config) -> Iterator[tuple[str, st
 def _folders(config: Config, file: Path | None) -> Iterator[Problem]:
     """An agent that can reach the configuration or the database could give itself rights."""
     state = config.gateway.state_dir.resolve()
+    for index, server in enumerate(config.mcp):
+        own = server.folder.resolve() if server.folder else None
+        inside = own and any(one.path.resolve() in (own, *own.parents) for one in config.workspaces)
+        if inside:
+            yield Problem(
+                key=("mcp", index, "folder"),
+                message="lies in a workspace, so that the agent could change the server's code",
+                remedy="move it out of every workspace",
+            )
     for index, workspace in enumerate(config.workspaces):
         folder, key = workspace.path.resolve(), ("workspaces", index, "path")
         if file and folder in file.resolve().parents:
@@ -181,6 +191,7 @@ def _unbuilt(config: Config) -> Iterator[Problem]:
                 if ours
                 else "install the package that brings it, or remove the section",
             )
+    yield from _mcp_missing(config)
     for key in _set_in_vain(config):
         yield Problem(key=key, message="is set, and this version does not act on it yet", remedy="remove it")
     for index, model in enumerate(config.models):
@@ -202,6 +213,15 @@ def _is_installed(library: str) -> bool:
         return find_spec(library) is not None
     except ModuleNotFoundError:  # not even the package that it lies in is there
         return False
+
+
+def _mcp_missing(config: Config) -> Iterator[Problem]:
+    if config.mcp and not _is_installed("mcp"):
+        yield Problem(
+            key=("mcp", 0),
+            message="needs a library that is not installed",
+            remedy="install it with `pip install 'pilothouse[mcp]'`",
+        )
 
 
 def _set_in_vain(config: Config) -> Iterator[KeyPath]:

@@ -479,6 +479,46 @@ class AgentSection(Section):
         return self
 
 
+class McpSection(Section):
+    """An MCP server whose tools agents may use, as `<name>__<tool>`. It needs the extra `mcp`."""
+
+    name: Slug
+    """Its name; the beginning of its tools' names."""
+
+    command: Several[str] = ()
+    """What is started, in the sandbox and anew for each call: the program and its arguments. Or `url`."""
+
+    folder: LocalPath | None = None
+    """A folder that the command sees, read-only, as /mcp: the server's own code."""
+
+    url: Url | None = None
+    """Address of a server that is asked over HTTP."""
+
+    token: Secret | None = None
+    """A bearer token for `url`. Better: `token_file`."""
+
+    token_file: LocalPath | None = None
+    """A file that holds the token and nothing else."""
+
+    network: Literal["none", "host"] = "none"
+    """What the command can reach. Shown in every approval."""
+
+    approval: Policy = "ask"
+    """For every tool of the server without a line of its own in [approvals.tools]."""
+
+    manifest: str = ""
+    """What its tools must look like, as the log tells when they have changed; empty: as when they were first seen."""
+
+    timeout_seconds: Annotated[float, Field(gt=0, le=600)] = 60.0
+    """How long a call may take, the start of the command included."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> McpSection:
+        if bool(self.command) == (self.url is not None):
+            raise Wrong("needs either `command` or `url`", "keep one of the two", key=("command",))
+        return self
+
+
 class BindingApprovals(Section):
     """Consent in the places of one binding; what is absent is as in [approvals]."""
 
@@ -630,6 +670,7 @@ class Config(Section):
     agents: Several[AgentSection] = ()
     bindings: Several[BindingSection] = ()
     limits: LimitsSection = LimitsSection()
+    mcp: Several[McpSection] = ()
     schedules: SchedulesSection = SchedulesSection()
 
     _file: Path | None = PrivateAttr(default=None)

@@ -90,6 +90,7 @@ def _slots(raw: dict[str, Any]) -> Iterator[_Slot]:
                 needs_table=None if section in raw else (raw, section),
             )
     yield from _model_slots(raw)
+    yield from _server_slots(raw)
     yield from _foreign_slots(raw)
 
 
@@ -101,6 +102,15 @@ def _model_slots(raw: dict[str, Any]) -> Iterator[_Slot]:
             variable = model_key_variable(str(table.get("name", "")))
             credential = variable.removeprefix(PREFIX).lower()
             yield _Slot(table=table, path=("models", index, "api_key"), variable=variable, credential=credential)
+
+
+def _server_slots(raw: dict[str, Any]) -> Iterator[_Slot]:
+    servers = raw.get("mcp")
+    for index, server in enumerate(cast("list[Any]", servers) if isinstance(servers, list) else []):
+        if isinstance(server, dict):
+            table = cast("dict[str, Any]", server)
+            slot = re.sub(r"[^a-z0-9]", "_", f"mcp_{table.get('name', '')}_token".lower())
+            yield _Slot(table=table, path=("mcp", index, "token"), variable=PREFIX + slot.upper(), credential=slot)
 
 
 def _foreign_slots(raw: dict[str, Any]) -> Iterator[_Slot]:

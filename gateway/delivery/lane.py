@@ -272,6 +272,7 @@ class Lane:
         match job:
             case SendRow(row=row) if row.id in self._marked:
                 self._marked.discard(row.id)
+                self._turn_of(thread_of(row.place, row.view))
                 await self._sending.send_marked_row(row)
             case SendRow(row=row):
                 self._turn_of(thread_of(row.place, row.view))

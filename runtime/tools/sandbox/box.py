@@ -41,11 +41,15 @@ class Availability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """What to run. `folder` is relative to the workspace; `environment` comes on top of the fixed variables."""
+    """What to run. `folder` is relative to the workspace; `environment` comes on top of the fixed variables.
+
+    `read_only` is a folder of the host that the program sees as /mcp.
+    """
 
     argv: Sequence[str]
     folder: str = ""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    read_only: Path | None = None
 
 
 _UNPROVEN = Availability(available=False, reason="the sandbox was not examined yet", remedy="examine it first")
@@ -88,6 +92,14 @@ class Sandbox:
             raise SandboxError(f"Programs cannot be run here: {self._availability.reason}.")
         return await self._run(program, workspace.path, workspace.network, seconds)
 
+    async def serve(
+        self, program: Program, workspace: Workspace, *, seconds: float, stdin: int, take: Callable[[bytes], None]
+    ) -> Ended:
+        """As `run`, for a program that is talked to: it reads from `stdin`, and `take` gets what it prints."""
+        if not self._availability.available:
+            raise SandboxError(f"Programs cannot be run here: {self._availability.reason}.")
+        return await self._run(program, workspace.path, workspace.network, seconds, stdin=stdin, take=take)
+
     async def probe(self) -> Availability:
         """Run one program that tries to get out, and remember what came of it."""
         try:
@@ -116,7 +128,16 @@ class Sandbox:
             ended = await self._run(Program(argv=argv), workspace, "none", PROBE_SECONDS)
         return ended.output.head.decode(errors="replace").strip()
 
-    async def _run(self, program: Program, workspace: Path, network: Network, seconds: float) -> Ended:
+    async def _run(
+        self,
+        program: Program,
+        workspace: Path,
+        network: Network,
+        seconds: float,
+        *,
+        stdin: int | None = None,
+        take: Callable[[bytes], None] | None = None,
+    ) -> Ended:
         programs = found_programs(self._search_path)
         with opened_workspace(workspace) as opened:
             processes = process_limit(opened.run_as, self.limits.processes)
@@ -133,6 +154,7 @@ class Sandbox:
                     processes=processes,
                     filter_descriptor=filter_descriptor,
                     status_descriptor=status_descriptor,
+                    read_only=program.read_only,
                 )
                 return self._shape(programs, self.limits, job)
 
@@ -144,6 +166,8 @@ class Sandbox:
                 keep_bytes=self.limits.output_bytes,
                 flood_bytes=self.limits.flood_bytes,
                 clock=self._clock,
+                stdin=stdin,
+                take=take,
             )
 
 

@@ -108,8 +108,13 @@ async def run_shut_in(
     keep_bytes: int,
     flood_bytes: int,
     clock: Clock,
+    stdin: int | None = None,
+    take: Callable[[bytes], None] | None = None,
 ) -> Ended:
     """Run to the end, or for `seconds`. SandboxError: it was never started.
+
+    With `stdin`, a descriptor to read from, the program is talked to: `take` gets what it prints while it does, and
+    what it prints as errors is dropped.
 
     `descriptors` of ours go along, and the command line closes them before it gives up the host: through an open
     folder a program could leave the sandbox.
@@ -117,8 +122,8 @@ async def run_shut_in(
     On return, and also when the caller is cancelled, no process of the run is left.
     """
     output, status = _Output(keep_bytes, flood_bytes), _Status()
-    with _reading(output.add) as printed, _reading(status.add) as reported:
-        process = _start(command_line, seccomp, descriptors, printed.writer, reported.writer)
+    with _reading(_both(output.add, take)) as printed, _reading(status.add) as reported:
+        process = _start(command_line, seccomp, descriptors, printed.writer, reported.writer, stdin)
         printed.close_writer()
         reported.close_writer()
         run = _Run(process, status)
@@ -135,6 +140,17 @@ async def run_shut_in(
     if code is None:
         raise SandboxError(_never_started(captured, process.returncode))
     return Ended(exit_code=code, output=captured)
+
+
+def _both(keep: Callable[[bytes], None], take: Callable[[bytes], None] | None) -> Callable[[bytes], None]:
+    if take is None:
+        return keep
+
+    def add(piece: bytes) -> None:
+        keep(piece)
+        take(piece)
+
+    return add
 
 
 async def _until_over(run: _Run, output: _Output, seconds: float, clock: Clock) -> Cause | None:
@@ -159,7 +175,7 @@ def _never_started(captured: Capture, code: int | None) -> str:
 
 
 def _start(
-    command_line: CommandLine, seccomp: bytes, descriptors: Sequence[int], output: int, status: int
+    command_line: CommandLine, seccomp: bytes, descriptors: Sequence[int], output: int, status: int, stdin: int | None
 ) -> subprocess.Popen[bytes]:
     """Our own environment, other descriptors, terminal and folder do not go along."""
     filter_descriptor = os.memfd_create("filter")
@@ -168,9 +184,9 @@ def _start(
         os.lseek(filter_descriptor, 0, os.SEEK_SET)
         return subprocess.Popen(  # noqa: S603 - running what nobody trusts is what this is for
             list(command_line(filter_descriptor, status)),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
             stdout=output,
-            stderr=output,
+            stderr=output if stdin is None else subprocess.DEVNULL,
             pass_fds=(filter_descriptor, status, *descriptors),
             env={},
             cwd="/",

@@ -23,6 +23,10 @@ INSIDE = "/workspace"
 """Where a program finds the workspace."""
 
 _STAGE = "/mnt"
+READ_ONLY = "/mcp"
+"""Where a program sees the folder that was shown to it beside the workspace."""
+
+_READ_ONLY_STAGE = "/srv"
 """Where root shows the other user the workspace, in a mount namespace that nothing else sees."""
 
 _NOBODY = "65534"
@@ -86,22 +90,27 @@ class Job:
     processes: int
     filter_descriptor: int
     status_descriptor: int
+    read_only: Path | None = None
 
 
 def command_line(programs: Programs, limits: Limits, job: Job) -> list[str]:
     """Everything that is executed, from the first program on."""
     line: list[str] = []
     if job.run_as is not None:
-        line += _stage(programs, job.workspace, job.workspace_descriptor) + _other_user(programs, job.run_as)
+        staged = _stage(programs, job.workspace, job.workspace_descriptor, job.read_only)
+        line += staged + _other_user(programs, job.run_as)
     line += _limited(programs, limits, job.processes)
     source = str(job.workspace) if job.run_as is None else _STAGE
     line += [programs.bwrap, *namespaces(job.network), *_variables(job.environment)]
-    line += [*file_system(limits, job.network), "--bind", source, INSIDE, "--chdir", job.folder, "--remount-ro", "/"]
+    line += [*file_system(limits, job.network), "--bind", source, INSIDE, "--chdir", job.folder]
+    if job.read_only is not None:
+        line += ["--ro-bind", str(job.read_only) if job.run_as is None else _READ_ONLY_STAGE, READ_ONLY]
+    line += ["--remount-ro", "/"]
     line += ["--seccomp", str(job.filter_descriptor), "--json-status-fd", str(job.status_descriptor)]
     return [*line, "--", *job.argv]
 
 
-def _stage(programs: Programs, workspace: Path, descriptor: int) -> list[str]:
+def _stage(programs: Programs, workspace: Path, descriptor: int, read_only: Path | None) -> list[str]:
     """Root puts the folder that was judged where the other user can reach it, whatever the folders above it permit.
 
     A descriptor cannot be mounted in another mount namespace, so the path is entered again and compared with it. Each
@@ -109,8 +118,21 @@ def _stage(programs: Programs, workspace: Path, descriptor: int) -> list[str]:
     """
     enter = f'cd -P -- "$1" && [[ . -ef /proc/self/fd/{descriptor} ]] || {{ echo "the workspace was moved"; exit 1; }}'
     show = f'{programs.mount} --no-canonicalize --bind . {_STAGE} && cd / && shift && exec "$@" {descriptor}<&-'
+    if read_only is not None:
+        beside = f'{programs.mount} --no-canonicalize --bind -- "$2" {_READ_ONLY_STAGE}'
+        show = f"{beside} && {show.replace('shift', 'shift 2')}"
     own = [programs.unshare, "--mount", "--propagation", "private", "--"]
-    return [*own, programs.bash, "--noprofile", "--norc", "-c", f"{enter}; {show}", "stage", str(workspace)]
+    return [
+        *own,
+        programs.bash,
+        "--noprofile",
+        "--norc",
+        "-c",
+        f"{enter}; {show}",
+        "stage",
+        str(workspace),
+        *([] if read_only is None else [str(read_only)]),
+    ]
 
 
 def _other_user(programs: Programs, run_as: RunAs) -> list[str]:
