@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -199,3 +200,10 @@ async def test_words_of_a_schedule_are_no_command(t: Timetable) -> None:
     await t.at(HOUR)
     assert sorted(op.text for _, op, _ in t.sessions.submitted) == ["/approve ap_1", "/cron add every 1h more"]
     assert len(await ledger.every(t.database)) == 2
+
+
+async def test_one_made_in_a_topic_is_in_the_lists_of_others(t: Timetable) -> None:
+    """What an approver made in a topic he finds in the chat around it and in private, by its origin (C25)."""
+    await told(t, "/cron add every 2h name=Report go", replace(GROUP, thread="7"))
+    for place in (GROUP, ANN_PRIVATE):
+        assert "#1 cron · Report" in await told(t, "/cron list", place)

@@ -87,6 +87,17 @@ async def test_a_restart_near_the_due_time_loses_and_moves_nothing(t: Timetable)
     assert [run.due_at_ms for run in await t.runs(made)] == [START_MS + HOUR * 1000, START_MS + (DAY + HOUR) * 1000]
 
 
+async def test_a_weekly_one_keeps_its_day_and_zone_in_the_table(t: Timetable) -> None:
+    """1 is Monday, and nine is nine in Berlin, also for a process that knows it from the table alone (C32)."""
+    made = await t.add('"0 9 * * 1" tz=Europe/Berlin go')
+    t.runner = t.another("next")
+    for _ in range(2):
+        await t.at(7 * DAY)
+        await t.finish_all()
+    due = [run.due_at_ms - START_MS for run in await t.runs(made)]
+    assert due == [3 * DAY * 1000, 10 * DAY * 1000]
+
+
 async def test_the_loop_wakes_by_itself_and_looks_now_and_then(t: Timetable) -> None:
     """A due time rings; so does a change by another process, without a word, within the longest sleep (C3)."""
     import asyncio
