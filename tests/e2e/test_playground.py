@@ -94,14 +94,12 @@ async def test_three_chats_survive_the_kill_of_their_gateway(tmp_path: Path) -> 
             await say(page, platform, f"note in {platform}.txt that the release is on Friday")
         for platform in PLATFORMS:
             await page.until(button(platform, "Approve"))
-        await page.photograph(tmp_path / "asked.png")
         assert await kill_and_restart(page) != first
 
         await press(page, "telegram", "Approve")
         await press(page, "slack", "Approve")
         await press(page, "discord", "Deny")
         await page.until("document.querySelector('[data-platform=discord] .form [name=reason]')")
-        await page.photograph(tmp_path / "form.png")
         await page.run("document.querySelector('[data-platform=discord] .form [name=reason]').focus()")
         await page.call("Input.insertText", text="not on a Friday")
         await press(page, "discord", "Send")
@@ -110,7 +108,6 @@ async def test_three_chats_survive_the_kill_of_their_gateway(tmp_path: Path) -> 
         await page.until(shows("discord", "denied by the user: not on a Friday"))
 
         await faults_and_hostile_words(page, workspace)
-        await page.photograph(tmp_path / "answered.png")
         for platform, words in zip(PLATFORMS, ("Noted in", "Noted in", "was denied, so"), strict=True):
             text = await page.run(f"document.querySelector('[data-platform={platform}] .messages').innerText")
             assert text.count(words) == 1, f"{platform} was not answered exactly once"

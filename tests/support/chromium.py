@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import itertools
 import json
 import os
@@ -105,10 +104,6 @@ class Browser:
         known = {"key": name, "windowsVirtualKeyCode": codes.get(name, ord(name[0])), "modifiers": 1 if alt else 0}
         await self.call("Input.dispatchKeyEvent", type="keyDown", **known, **({"text": text} if text else {}))
         await self.call("Input.dispatchKeyEvent", type="keyUp", **known)
-
-    async def photograph(self, file: Path) -> None:
-        """What is on the screen, as PNG."""
-        file.write_bytes(base64.b64decode((await self.call("Page.captureScreenshot", format="png"))["data"]))
 
 
 @asynccontextmanager
