@@ -34,6 +34,7 @@ NAMING: dict[str, str | None] = {
     "model": None,
     "workspace": None,
     "loop": None,
+    "cron": None,  # numbers of schedules: who may see which is tested with the schedules
     "compact": None,
     "usage": None,
     "whoami": None,
