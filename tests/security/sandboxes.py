@@ -136,6 +136,16 @@ def processes_with(mark: str) -> list[int]:
     return found
 
 
+def processes_of(uid: int) -> list[int]:
+    """The processes of a user."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            if entry.name.isdigit() and entry.stat().st_uid == uid:
+                found.append(int(entry.name))
+    return found
+
+
 def gone_within(process: int, seconds: float) -> bool:
     """Whether a process ends within that time."""
     try:
