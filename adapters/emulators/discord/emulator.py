@@ -6,11 +6,10 @@ A client that takes no other address is led here by its connector, which sends w
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from adapters.emulators.clock import Clock, FlowingClock
 from adapters.emulators.control import PREFIX, ControlFace, Verb
@@ -33,15 +32,13 @@ from adapters.emulators.discord.world import (
     Tag,
     User,
 )
-from adapters.emulators.errors import NotPossible, ViolationsFound
+from adapters.emulators.errors import NotPossible
 from adapters.emulators.faults import Fault, FaultKind, FaultQueue
-from adapters.emulators.journal import Entry, EntryKind, Exchange, Journal
+from adapters.emulators.journal import Exchange, Journal
 from adapters.emulators.server import EmulatorServer
+from adapters.emulators.watched import Watched
 from adapters.emulators.wire_json import JsonObject
 
-T = TypeVar("T")
-
-ASK_AGAIN_SECONDS = 0.02
 SENDS = frozenset(
     {
         "create_message",
@@ -57,7 +54,7 @@ SENDS = frozenset(
 Ending = Literal["abort", "close", "freeze", "reconnect", "invalid", "invalid_resumable"]
 
 
-class DiscordEmulator(People):
+class DiscordEmulator(People, Watched):
     """Discord on loopback, and the people on the other side of it.
 
     Deeds of people are inherited from `People`. State lives in memory and outlives the bot's restarts. With a
@@ -278,47 +275,9 @@ class DiscordEmulator(People):
         return sum(one.bot is not None and chosen(one.bot) for one in self._gateway.connections)
 
     @property
-    def violations(self) -> list[Entry]:
-        """Rules that clients broke."""
-        return self.journal.of(EntryKind.VIOLATION)
-
-    def assert_clean(self) -> None:
-        """Raise ViolationsFound, listing them, if a client broke any rule."""
-        if found := self.violations:
-            raise ViolationsFound("\n".join(f"{entry.name}: {dict(entry.data)}" for entry in found))
-
-    def calls(self, *methods: str) -> list[Exchange]:
-        """Calls with their answers, of the named operations or of all."""
-        return self.journal.exchanges(*methods)
-
-    @property
     def sends(self) -> list[Exchange]:
         """Every call that put something before people's eyes."""
         return self.journal.exchanges(*SENDS)
-
-    async def wait_for(self, predicate: Callable[[], T], timeout: float = 10.0) -> T:
-        """The first true value of `predicate`, asked whenever the journal grows and otherwise many times a second.
-
-        `timeout` is real time whatever the clock. Raises TimeoutError telling the last journal entries.
-        """
-        try:
-            async with asyncio.timeout(timeout):
-                while True:
-                    seen = self.journal.last
-                    if value := predicate():
-                        return value
-                    await self._grown_or_soon(seen)
-        except TimeoutError as error:
-            newest = [f"{entry.kind} {entry.name}" for entry in list(self.journal)[-12:]]
-            raise TimeoutError(f"nothing within {timeout} s; the newest entries are {newest}") from error
-
-    async def _grown_or_soon(self, seen: int) -> None:
-        # A predicate may look at the program under test, which changes without an entry in the journal.
-        try:
-            async with asyncio.timeout(ASK_AGAIN_SECONDS):
-                await self.journal.grown(seen)
-        except TimeoutError:
-            return
 
     # -- what goes wrong
 
@@ -361,10 +320,6 @@ class DiscordEmulator(People):
                 account=None if bot is None else self._platform.bot(bot).account,
             )
         )
-
-    async def advance(self, seconds: float) -> None:
-        """Move the clock ahead; deadlines, buckets and archiving see it."""
-        await self.clock.advance(seconds)
 
     def disconnect(self, *, how: Ending = "abort", code: int = 4000, bot: BotChoice = None) -> int:
         """Do something to the gateway connections of a bot, or of all; returns to how many.
